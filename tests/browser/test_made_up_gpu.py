@@ -18,7 +18,7 @@ SECOND = "Device, target 2"
 
 
 def sweep(state: str, folder: Path) -> None:
-    """A real sweep of few batches, kept in the folder's store."""
+    """Run a real sweep of few batches, stored in the folder."""
     command = [sys.executable, "-m", "core", "sweep", "--preset", "784-128-10", "--targets", *STATES[state].targets,
                "--batches", "8,512", "--no-refine", "--budget", "30"]  # fmt: skip
     variables = environment(state, folder)
@@ -27,7 +27,7 @@ def sweep(state: str, folder: Path) -> None:
 
 
 def choose(page: Any, box: Any, words: str) -> None:
-    """An option of a short list, which a script that still runs would close again."""
+    """Choose an option of a short list, which a script that still runs would close again."""
     from playwright.sync_api import TimeoutError as Closed
 
     for patience_ms in (5_000, 10_000, PATIENCE_MS):

@@ -1,4 +1,4 @@
-"""What a target's execution is expected to come to, and the words for it."""
+"""The expected execution of a target, and its words."""
 
 import pytest
 

@@ -124,7 +124,7 @@ def test_devices_says_what_limits_it(cli: Command, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("command", ["devices", "verdict", "report"])
 def test_commands_load_no_framework_and_are_quick(tmp_path: Path, run_file: Path, command: str) -> None:
-    """Quick: two seconds of processor time, which a busy machine does not lengthen as it does the wall's."""
+    """Check for two seconds of CPU time, which a busy machine lengthens less than wall time."""
     arguments = {
         "devices": ["devices", "--json"],
         "verdict": ["verdict", str(run_file)],

@@ -20,11 +20,11 @@ BESIDE = {
     "predict --host-out": ("--measure-host",),
     "sweep --data": ("--pipeline", "tfdata"),
 }
-"""What else a command, or one of its flags, must be given."""
+"""Other arguments that a command, or one of its flags, requires."""
 
 
 def asks_for_paths() -> list[list[str]]:
-    """Every command with each of its paths, which stands as BAD, and all else as it should be."""
+    """Return every command with each of its paths replaced by BAD, and all else valid."""
     asked: list[list[str]] = []
     for name, command in commands.commands.items():
         for parameter in command.params:

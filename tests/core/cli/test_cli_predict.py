@@ -1,4 +1,4 @@
-"""``predict``: JSON of the shape promised, text that says modelled, hosts read and measured, and refusals."""
+"""``predict``: JSON of the documented shape, text that says modelled, hosts read and measured, and refusals."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ BEFORE = {
     "gpu", "label", "points", "withheld", "host", "basis", "corrected_by", "workload", "target", "fed", "settings",
     "crossover",
 }  # fmt: skip
-"""What --json held before it said which host and build."""
+"""Keys of --json before it stated host and build."""
 
 
 @pytest.fixture

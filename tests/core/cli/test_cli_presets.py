@@ -1,4 +1,4 @@
-"""``sweep --compare``: a set of targets made from what this machine has."""
+"""``sweep --compare``: a set of targets made from this machine's devices."""
 
 from importlib import import_module
 from typing import Any
@@ -22,7 +22,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
-    """The plan of a command, which then ends."""
+    """Record the plan of a command, which then ends."""
     plans: list[SweepPlan] = []
 
     def stop(plan: SweepPlan, *_: object) -> None:

@@ -25,7 +25,7 @@ HERE_S = 120.0
 
 
 def use(monkeypatch: pytest.MonkeyPatch, target: Target = CPU, fault: str = "") -> Device:
-    """A simulated device in place of this machine's."""
+    """Replace this machine's device by a simulated one."""
     device = Device(target, fault)
     monkeypatch.setattr(REFUSAL, lambda _: ())
     monkeypatch.setattr("core.worker.process.launch_processes", device.launch)

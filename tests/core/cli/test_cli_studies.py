@@ -1,4 +1,4 @@
-"""What every command that measures does alike: Ctrl-C, --out, the history, a busy machine, a disk that is full."""
+"""Common behaviour of all measuring commands: Ctrl-C, --out, the history, a busy machine, a full disk."""
 
 import json
 import signal
@@ -33,7 +33,7 @@ COMMANDS = {
 
 @pytest.fixture(params=COMMANDS)
 def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The kind; its command runs in a folder that holds a run."""
+    """Return the kind, whose command runs in a folder that holds a run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.json").write_text(make_run(3, label="measured").to_json())
     return str(request.param)
@@ -41,7 +41,7 @@ def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture(autouse=True)
 def workers(name: str, machine: Machine, request: pytest.FixtureRequest) -> Any:
-    """Simulated workers that fit the command."""
+    """Return simulated workers that fit the command."""
     if name == "diagnosis":
         machine.law = lambda request, _: 1.0 + 0.01 * request.batch
         machine.curves = machine.curves * 4  # as many workers as variants need, at most
@@ -50,7 +50,7 @@ def workers(name: str, machine: Machine, request: pytest.FixtureRequest) -> Any:
 
 
 def same(kept: Any, written: Any) -> bool:
-    """Whether two records are the same evidence; the store keeps a sweep's cells and traces in another order."""
+    """Check that two records are the same evidence; the store keeps a sweep's cells and traces in another order."""
     if not isinstance(kept, Run):
         return bool(kept == written)
     return _evidence(kept) == _evidence(written)
@@ -105,7 +105,7 @@ def test_stopping_before_the_first_round_is_no_failure_and_leaves_nothing(
 
 
 def signal_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while the study is being made ready."""
+    """Send Ctrl-C while the study is being prepared."""
     from core.studies.memory import run
 
     forecast = run.forecast

@@ -23,7 +23,7 @@ WITH_CARD = (step_time_figure, speed_up_figure)
 
 
 def beside(curve: CardCurve | None = None) -> Against:
-    """The card with a known curve: 1 ms at every batch, so that both CPUs cross it."""
+    """Return the card with a known curve: 1 ms at every batch, so that both CPUs cross it."""
     return with_curve(RUN, ANSWER, curve or make_curve(lambda _: 1.0, BATCHES, -0.2, 0.3))
 
 

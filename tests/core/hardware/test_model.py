@@ -49,7 +49,7 @@ def one_op(**values) -> OpTable:
 
 
 def test_a_step_by_hand() -> None:
-    """All rates in full and nothing overlapping: every part adds up."""
+    """Check full rates without overlap: every part adds up."""
     ops = ops_of(workload(), GPU, 256)
     kernels, flops, moved = (sum(getattr(op, name) for op in ops) for name in ("kernels", "flops", "bytes"))
     parts = predict(
@@ -69,8 +69,11 @@ def test_a_step_by_hand() -> None:
 def test_no_step_is_faster_than_peak_bandwidth_and_link_allow_and_its_largest_part_limits_it(
     card, asked, target, batch, conditions
 ) -> None:
-    """A 3 × 3 convolution needs 2.25 times fewer multiplications than it counts; what a kernel moves may be in the
-    cache, which is so many times faster than memory."""
+    """Check the bounds with two allowances.
+
+    A 3 × 3 convolution needs 2.25 times fewer multiplications than it counts; a kernel's traffic may be in the cache,
+    which is faster than memory by its factor.
+    """
     known = constants()
     ran = runs_as(asked, target, conditions.build)
     table = step_table(asked, ran, batch, conditions.build)
@@ -91,7 +94,9 @@ def test_no_step_is_faster_than_peak_bandwidth_and_link_allow_and_its_largest_pa
 def test_neither_fewer_samples_nor_a_better_card_take_more_time(
     card, asked, target, one, other, factor, fact, conditions
 ) -> None:
-    """More multiprocessors at the same rate are no better card: it takes more blocks to fill them."""
+    """Check all facts but multiprocessors: more of them at the same rate are no better, since it takes more blocks to
+    fill them.
+    """
 
     def step_ms(batch: int, on=card) -> float:
         return predict(on, asked, target, batch, steady_host(), constants(), conditions).step_ms

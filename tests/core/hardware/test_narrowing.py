@@ -1,4 +1,4 @@
-"""What a measurement would leave of a modelled interval: closed forms, and what really happens once it is made."""
+"""The interval that a measurement would leave: closed forms, and the interval once the measurement is made."""
 
 import math
 from dataclasses import replace
@@ -140,7 +140,7 @@ def test_of_a_host_that_was_measured_a_study_of_it_takes_nothing() -> None:
 def test_a_host_study_that_confirms_what_was_assumed_narrows_it_to_what_was_said(
     batch: int, region: str, costs: HostCosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model is asked again with such a host: the claim is what the program then shows."""
+    """Model the step again with such a host: the claim is what the program then shows."""
     monkeypatch.setattr(narrowing, "LEAST_GAIN", -math.inf)
     card = CARDS[region]
     found, step = seen(costs, batch, card)
@@ -151,7 +151,7 @@ def test_a_host_study_that_confirms_what_was_assumed_narrows_it_to_what_was_said
 
 @pytest.mark.parametrize("region", ["arithmetic", "bandwidth"])
 def test_a_recorded_sweep_that_confirms_the_model_narrows_it_to_what_was_said(region: str) -> None:
-    """The model is given a recording of another network whose step times are those that it modelled."""
+    """Give the model a recording of another network with the step times that it modelled."""
     costs, card = costs_of_kind("desktop", "graph"), CARDS[region]
     found, step = seen(costs, card=card)
     said = by_name(narrowed(found, step, parts_of(card, step, modelling(costs))))["recorded sweep"]

@@ -1,4 +1,4 @@
-"""The thread that samples a GPU while a block runs on it: how often, at which cost, and that it ends."""
+"""The thread that samples a GPU while a block runs on it: its rate, its cost, and its end."""
 
 import sys
 import threading
@@ -38,7 +38,7 @@ def sampling(nvml: FakeNvml) -> Iterator[CardSampler]:
 
 
 def sampled(nvml: FakeNvml, times: int) -> int:
-    """How often the card was asked for its power, at least ``times``."""
+    """Return how often the card was asked for its power, at least ``times``."""
     wait_for(lambda: nvml.asked.count("nvmlDeviceGetPowerUsage") >= times)
     return nvml.asked.count("nvmlDeviceGetPowerUsage")
 

@@ -1,4 +1,4 @@
-"""A GPU that is listed and cannot be used, or not as one would think: one sentence each, and what to do."""
+"""A GPU that is listed but unusable, or usable with a catch: one sentence each, with what to do."""
 
 import dataclasses
 import sys
@@ -24,7 +24,7 @@ T4 = Card(Gpu(name="NVIDIA T4", driver="550.1", compute_capability="7.5", memory
 
 
 def machine(*cards: Card, **changes: object) -> GpuFacts:
-    """A machine whose one T4 is ready, changed."""
+    """Return a machine with one T4 that is ready, with changes."""
     cards = cards or (T4,)
     listed = tuple(Listed(f"GPU-{index}") for index in range(len(cards)))
     usual = {"cuda_driver": (12, 4), "build": WHEEL, "libraries": LIBRARIES, "visible": visible_cards(listed, {})}
@@ -206,7 +206,7 @@ def test_what_only_limits_is_said_of_the_gpus_that_are_measured(monkeypatch: pyt
 
 
 def test_the_installed_tensorflow_says_what_it_was_built_for() -> None:
-    """Where it has CUDA: code for a T4, none yet for Blackwell. A newer one that has may come; then this ends."""
+    """Check a build with CUDA: code for a T4, none yet for Blackwell. This fails once a newer build has it."""
     found = tensorflow_build()
     assert found is not None
     if found.cuda:

@@ -1,4 +1,4 @@
-"""Which frameworks are here, asked of package metadata and of other interpreters; none is imported."""
+"""The installed frameworks, from package metadata and from other interpreters; none is imported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def interpreter(folder: Path, answer: str) -> str:
-    """A program that answers like a Python with those packages."""
+    """Write a program that answers like a Python with those packages."""
     file = folder / "python"
     file.write_text(f"#!/bin/sh\necho '{answer}'\n")
     file.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Interference: told apart from our own work, scanned for seldom, cheap."""
+"""Interference: separated from our own work, scanned rarely, cheap."""
 
 import os
 import subprocess
@@ -95,7 +95,7 @@ def test_short_intervals_are_added_up_and_steal_is_a_share_of_the_machine(system
 
 @pytest.fixture
 def burners(monkeypatch):
-    """Two processes that keep a core busy each; others are looked for often."""
+    """Start two processes that keep a core busy each, and scan often for others."""
     monkeypatch.setattr(interference, "SCAN_EVERY_S", 0.3)
     started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     yield [psutil.Process(process.pid) for process in started]
@@ -105,7 +105,9 @@ def burners(monkeypatch):
 
 
 def samples(our_pids=()):
-    """What a sampler finds twice a second for up to a minute: a busy machine leaves a neighbour little."""
+    """Yield what a sampler finds twice a second for up to a minute, since a busy machine leaves a neighbour little
+    time.
+    """
     with closing(InterferenceSampler()) as sampler:
         for _ in range(120):
             time.sleep(0.5)
@@ -148,7 +150,9 @@ OURS, FOREIGN, NOBODY = 77, 88, 2**22 + 5
 
 @pytest.fixture
 def shared(system, monkeypatch):
-    """What is said of a GPU's neighbours, from who computes on it before our worker starts and afterwards."""
+    """Return a function from the processes on a GPU before our worker's start and afterwards to the reported
+    neighbours.
+    """
     monkeypatch.setattr(interference, "_process_name", lambda pid: {OURS: "ours", FOREIGN: "theirs"}.get(pid))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 

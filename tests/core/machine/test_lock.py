@@ -174,7 +174,7 @@ def test_without_a_home_it_lies_in_a_private_folder_among_the_temporary_ones(
 
 
 def test_those_who_only_look_do_not_see_each_other() -> None:
-    """Each look takes the lock for a moment; eight of them at once, without a pause."""
+    """Look eight times at once without a pause; each look takes the lock for a moment."""
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: holder(), range(2000))) == {None}
 

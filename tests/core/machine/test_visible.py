@@ -1,4 +1,4 @@
-"""Which of NVML's cards a framework sees, and under which number."""
+"""The cards of NVML that a framework sees, and their numbers there."""
 
 import sys
 from collections.abc import Callable
@@ -98,7 +98,7 @@ Machine = Callable[..., FakeNvml]
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Cards of a machine, and the variables that are set there."""
+    """Return a function that simulates a machine's cards and the variables set there."""
 
     def make(*cards: FakeCard, **env: str) -> FakeNvml:
         for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
