@@ -1,4 +1,4 @@
-"""The money unit: how it is chosen, and what a list price becomes in it."""
+"""The money unit: its choice, and the conversion of a list price."""
 
 import pytest
 

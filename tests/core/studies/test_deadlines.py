@@ -1,4 +1,4 @@
-"""How long is waited: by what was seen, within what the budget allows."""
+"""Deadlines: from past durations, within the budget."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_gpu_gets_time_to_compile_at_first(budget_s: float, expected_s: float)
 
 @given(BUDGET, SECONDS)
 def test_on_a_gpu_memory_that_ran_out_is_waited_for(budget_s: float, took_s: float) -> None:
-    """Its allocator tries for 10 s, which alone is as long as the shortest deadline of a block."""
+    """Allow for the allocator, which tries for 10 s: that alone is as long as the shortest deadline of a block."""
     for ask in (deadlines.prepare_s, deadlines.block_s):
         assert ask(budget_s, took_s, gpu=True) >= max(2 * took_s, deadlines.SHORTEST_S) + 2 * 10.0
     assert deadlines.block_s(budget_s, took_s, gpu=True) == deadlines.block_s(budget_s, took_s) + 20.0

@@ -131,7 +131,7 @@ def test_an_arm_alone_is_started_three_times_too() -> None:
 
 
 def test_slow_rounds_end_with_the_budget() -> None:
-    """A round takes 10 s: four would outlast what is left of 30 s after starting."""
+    """Let a round take 10 s: four would exceed the remainder of 30 s after starting."""
     found = measure(machine(law=lambda *_: 2500.0), budget_s=30.0)
     assert 1 <= len(found.rounds) < MIN_ROUNDS
     assert found.elapsed_s <= 30.0 + 10.5
@@ -156,7 +156,7 @@ def test_noise_is_sampled_once_a_round_with_our_processes() -> None:
     asked: list[tuple[float, tuple[int, ...]]] = []
 
     class SinceLast:
-        """Reports the seconds since it was last asked as if they were other processes' use."""
+        """Sampler that reports the seconds since its last call as if they were other processes' use."""
 
         last_s = 0.0
 
