@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported; its threads only wait
-os.environ.setdefault("BREAKEVEN_FRESH_STARTS", "1")  # a page that is opened would have a framework imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported; more threads would only wait
+os.environ.setdefault("BREAKEVEN_FRESH_STARTS", "1")  # otherwise opening a page would import a framework
 
 from hypothesis import HealthCheck, settings
 
@@ -31,7 +31,7 @@ settings.register_profile("same", TIMELESS, derandomize=True)
 settings.register_profile("random", TIMELESS, derandomize=False)
 settings.load_profile("same")
 SLOW = ("browser", "tensorflow", "statistical", "processes", "ray")
-MOST_PROCESSES = 8  # each of them holds Streamlit and Plotly
+MOST_PROCESSES = 8  # each holds Streamlit and Plotly in memory
 POSTGRES = "BREAKEVEN_TEST_POSTGRES_URL"
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 COLLECTED = pytest.StashKey[list[str]]()
@@ -103,7 +103,7 @@ def _slow(item: pytest.Item) -> str | None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workeroutput"):  # only the processes of pytest-xdist collect
+    if hasattr(session.config, "workeroutput"):  # with pytest-xdist only its processes collect
         session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
 
 

@@ -1,4 +1,6 @@
-"""The benchmark beside neighbours: what it derives from a run, which condition comes next, neighbours that end."""
+"""The benchmark beside neighbours: its derivations from a run, the choice of the next condition, neighbours that
+end.
+"""
 
 import random
 from collections import Counter

@@ -1,7 +1,7 @@
 """Published steps of known networks by vendors and benchmark suites, each rebuilt as a workload of ours.
 
-All of them run batch normalisation, the loss and the optimizer as single kernels (``build="fused"``), on servers; the
-exception are transformers in TensorFlow graphs (:func:`_build`; a rule made after the first errors had been seen).
+All of them run batch normalisation, the loss and the optimizer as single kernels (``build="fused"``), on servers;
+transformers in TensorFlow graphs are an exception (:func:`_build`; a rule made after the first errors had been seen).
 NVIDIA's TensorFlow scripts prefetch on the host alone, so that each step copies its batch (``fed``); the others draw
 samples on the card or copy ahead of the step. What the files leave open is taken from the suites' own scripts, as the
 comments say. Every rule that leaves rows out was stated before any error of a model was seen, and none uses a model,

@@ -112,10 +112,10 @@ def test_axe_finds_nothing_that_is_ours(opened: Callable[..., Any], name: str, s
 
 @pytest.mark.parametrize("name", MAIN_BUTTON)
 def test_the_main_button_is_reached_by_few_tab_stops(opened: Callable[..., Any], name: str) -> None:
-    for _ in range(5):  # a page that is drawn once more in between loses the place of the focus
+    for _ in range(5):  # a redraw in between loses the focus
         page = opened(name)
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.innerText") == "Skip to main content"  # past the menu, the first
+        assert page.evaluate("document.activeElement.innerText") == "Skip to main content"  # past the menu
         page.keyboard.press("Enter")
         expect(page.locator("[data-testid=stMain]")).to_be_focused()
         page.wait_for_timeout(1000)

@@ -13,7 +13,7 @@ from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]
-HEADER_PX, ROW_PX, BOX_PX = 35, 35, 16  # of the table, and the middle of a row's box
+HEADER_PX, ROW_PX, BOX_PX = 35, 35, 16  # of the table; the last is the middle of a row's box
 
 
 @pytest.fixture

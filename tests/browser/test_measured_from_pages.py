@@ -87,12 +87,12 @@ def test_a_real_sweep_is_seen_by_every_tab_and_can_be_cancelled(own_server: str,
 def test_a_server_that_is_ended_leaves_a_sweep_that_can_be_resumed(
     tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
 ) -> None:
-    with serve(tmp_path, studies=False) as address:  # ends it with SIGTERM
+    with serve(tmp_path, studies=False) as address:  # the fixture ends it with SIGTERM
         measure(open_tab(f"{address}{LONG}"))
     store = Store(f"sqlite:///{tmp_path / 'data' / 'runs.sqlite3'}")
     newest = store.summaries()[0]
     store.close()
-    assert newest.status == "interrupted"  # by the server itself: nothing has looked at its store since
+    assert newest.status == "interrupted"  # by the server itself: nothing else has opened its store since
     assert newest.rounds > 0
 
 
@@ -111,7 +111,7 @@ def test_what_another_process_measures_is_counted_down_above_every_page(own_serv
     line = page.locator(".st-key-running")
     expect(page.get_by_role("heading", name="History")).to_be_visible()
     assert line.count() == 0
-    with machine_lock("A long sweep") as held:  # in the folder of the server's lock
+    with machine_lock("A long sweep") as held:  # in the folder of the server's lock file
         held.ends_in(300)
         expect(line).to_contain_text("A long sweep")
         left = line.locator(".left")

@@ -74,12 +74,12 @@ def test_dark_browser_gets_a_dark_page_and_dark_charts(server: str, open_tab: Op
 def test_a_narrow_window_holds_the_one_picture_and_nothing_overlaps(server: str, open_tab: OpenTab, path: str) -> None:
     """Check the run's verdict, and traces, diagnosis and studies of the shipped example."""
     address = f"?run={make_run(1).id}" if path == "crossover" else f"?run={load_example('sweep').id}"
-    shown = {"frontier": example_id(kind_of("frontier")), "scaling": "study-s"}  # the latter ships none
+    shown = {"frontier": example_id(kind_of("frontier")), "scaling": "study-s"}  # scaling ships no example
     study = f"&study={shown[path]}" if path in shown else ""
     page = open_tab(f"{server}/{path}{address}{study}")
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
     said = page.get_by_text(re.compile("measured" if path == "crossover" else "recorded"))
-    expect(said.locator("visible=true").first).to_be_visible()  # more of it is folded away
+    expect(said.locator("visible=true").first).to_be_visible()  # other parts of it are folded
     assert page.locator("[data-testid=stException]").count() == 0
     page.set_viewport_size({"width": 1024, "height": 768})
     settle(page)

@@ -85,7 +85,7 @@ def test_a_valid_file_with_values_replaced_removed_or_doubled(data: st.DataObjec
             parent, key = at(tree, path[:-1]), path[-1]
             old = parent[key]
         except (KeyError, IndexError, TypeError):
-            continue  # an earlier change took it away
+            continue  # removed by an earlier change
         if isinstance(parent, str):
             continue
         match data.draw(st.sampled_from(["replace", "grow", "remove", "double", "move"])):

@@ -77,7 +77,7 @@ def test_times_are_steps_by_step_time_less_certain_far_from_the_reference_batch(
         assert min(point.relative_time.value for point in target.points) == pytest.approx(1.0)
     points = {point.batch: point for point in told().targets[0].points}
     near, far = (points[batch].steps.high / points[batch].steps.value for batch in (BATCH, 16 * BATCH))
-    assert 1.1 < near < 1.3  # another seed would take other steps
+    assert 1.1 < near < 1.3  # the steps of another seed differ
     assert far > 1.2 * near
 
 

@@ -46,7 +46,7 @@ class Here:
         workers = self.machine.launch(targets, deadline_s)
         if len(targets) == 1:
             return workers
-        here = str(Path.cwd())  # whichever comes first, the worker of the current folder is the machine's second
+        here = str(Path.cwd())  # in either order, the worker of the current folder is the machine's second
         return tuple(workers[int(folder == here)] for folder in folders)
 
     def describe(self, request: Any, _: float) -> Described:

@@ -74,7 +74,7 @@ def test_a_command_prints_it_as_text(name: str, keys: bool, capfd: pytest.Captur
         answer = kind.answer(record, context)
         text, data = kind.text(record, answer, context), kind.export(record, answer, context)
     except UserError as error:
-        if not keys:  # a part may not be found by such a key
+        if not keys:  # such a key may hide a part
             raise
         text, data = str(error), record.model_dump(mode="json")
     show(text)

@@ -11,7 +11,7 @@ from core.studies.sweep.best_cpu import look_plan
 from core.studies.sweep.plan import SweepPlan
 from tests.support.commands import TARGETS, Command, refused
 
-COMMAND: Any = import_module("core.cli.sweep")  # of the package the name is the command itself
+COMMAND: Any = import_module("core.cli.sweep")  # in the package this name is the command itself
 PLANNED = "That was the plan."
 
 

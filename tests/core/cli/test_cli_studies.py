@@ -44,7 +44,7 @@ def workers(name: str, machine: Machine, request: pytest.FixtureRequest) -> Any:
     """Return simulated workers that fit the command."""
     if name == "diagnosis":
         machine.law = lambda request, _: 1.0 + 0.01 * request.batch
-        machine.curves = machine.curves * 4  # as many workers as variants need, at most
+        machine.curves = machine.curves * 4  # maximum of workers that variants need
         machine.__post_init__()
     return request.getfixturevalue("limited") if name == "memory" else machine
 
@@ -94,7 +94,7 @@ def test_stopping_before_the_first_round_is_no_failure_and_leaves_nothing(
     cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_at(workers, monkeypatch, 0.001)
-    if name == "memory":  # its first probe is one measurement, which a signal does not cut short
+    if name == "memory":  # its first probe is one measurement, which a signal does not interrupt
         monkeypatch.setattr("core.studies.memory.run._Search._probe", lambda *_: pytest.fail("probed"))
         signal_first(monkeypatch)
     status, out, err = cli(*COMMANDS[name], "--out", "out.json")
@@ -236,7 +236,7 @@ def test_nothing_measured_is_one_sentence_and_status_1(cli: Command, workers: An
     assert sentence in err.splitlines()[-1]
     assert err.splitlines()[-1].startswith("Nothing could be measured. ") is (name == "sweep")
     assert not (tmp_path / "out.json").exists()
-    # only a sweep keeps why each cell failed
+    # only a sweep stores why each cell failed
     assert [record.status for record in stored(name)] == (["failed"] if name == "sweep" else [])
 
 

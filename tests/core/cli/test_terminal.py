@@ -42,7 +42,7 @@ def test_nothing_that_is_printed_acts_on_a_terminal(capfd: pytest.CaptureFixture
     with shown_progress() as progress:
         progress(at(0.0, HOSTILE))
     out, err = capfd.readouterr()
-    assert HOSTILE.count("\n") == 2  # which only lines keep
+    assert HOSTILE.count("\n") == 2  # only say_lines keeps them
     assert not set(out + err) & (set(ACTING) - {"\n"})
     assert (out + err).count("?[31mred") == 4
 

@@ -1,4 +1,4 @@
-"""What a family of graph networks derives from the graph, and the names of a built model's layers."""
+"""The properties that a family of graph networks derives from the graph, and the names of a built model's layers."""
 
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self

@@ -51,7 +51,7 @@ def test_the_card_is_dashed_hollow_named_modelled_and_changes_nothing_measured(d
     assert "with a modelled GPU" in text
     assert "No worker ran for it" in text
     assert card.crossover.sentence in text
-    assert "recorded ·" in text  # what the run itself is
+    assert "recorded ·" in text  # the run's own label
     measured = [trace for trace in figure.data if trace not in traces_of_card(figure)]
     assert [trace.to_plotly_json() for trace in measured] == [trace.to_plotly_json() for trace in alone.data]
     assert "modelled" not in words(alone)

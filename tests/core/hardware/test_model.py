@@ -103,7 +103,7 @@ def test_neither_fewer_samples_nor_a_better_card_take_more_time(
 
     assert step_ms(min(one, other)) <= step_ms(max(one, other)) * (1 + 1e-12)
     if (now := getattr(card, fact)) is not None:
-        # a card whose multiprocessors nobody stated has as many as its rate says
+        # a card without stated multiprocessors gets a number from its rate
         card = card.model_copy(update={"multiprocessors": card.multiprocessors or 100})
         better = card.model_copy(update={fact: factor * now})
         assert step_ms(one, better) <= step_ms(one, card) * (1 + 1e-12)
@@ -156,7 +156,7 @@ def test_a_product_has_half_its_rate_where_so_many_blocks_as_fill_it_half() -> N
     assert full == pytest.approx([0.1])
     assert arithmetic_time(card, "float32", one_op(tiles=80.0), known) == pytest.approx([0.2])
     assert arithmetic_time(card, "float32", one_op(tiles=8000.0), known) == pytest.approx([0.101])
-    assert arithmetic_time(round_card(), "float32", one_op(tiles=10.0), known) > full  # of a card that nobody stated
+    assert arithmetic_time(round_card(), "float32", one_op(tiles=10.0), known) > full  # multiprocessors not stated
 
 
 def test_what_fits_in_its_share_of_the_cache_is_as_much_faster_as_the_cache_is() -> None:
@@ -169,7 +169,7 @@ def test_what_fits_in_its_share_of_the_cache_is_as_much_faster_as_the_cache_is()
     assert ms(0.01) == pytest.approx(0.005e-3, rel=1e-3)
     assert ms(10) == pytest.approx(0.75 * 0.01)
     assert ms(10_000) == pytest.approx(10.0, rel=1e-3)
-    assert ms(10_000, kernels=10_000) == pytest.approx(1000 * ms(10), rel=0.34)  # each of them moves but 1 MB
+    assert ms(10_000, kernels=10_000) == pytest.approx(1000 * ms(10), rel=0.34)  # each moves only 1 MB
     assert ms(10_000, kernels=10_000) < 0.51 * ms(10_000)
 
 

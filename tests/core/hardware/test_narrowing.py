@@ -86,7 +86,7 @@ def test_a_host_study_leaves_the_models_part_and_the_hosts_as_they_are_once_it_i
     step = one_step(math.hypot(0.3, 0.2), math.hypot(0.4, 0.5))
     now = ratio(0.9, math.hypot(0.4, 0.5), math.hypot(0.3, 0.2))
     (one,) = narrowed(now, step, Parts(model, host, measured_model, measured_host, 0.0))
-    assert one.measurement == "host study"  # a sweep that tells nothing of another network is not named
+    assert one.measurement == "host study"  # a sweep that says nothing about another network is not named
     assert one.low == pytest.approx(0.9 * math.exp(-math.hypot(0.35, 0.05)))
     assert one.high == pytest.approx(0.9 * math.exp(math.hypot(0.25, 0.1)))
     assert not one.resolves

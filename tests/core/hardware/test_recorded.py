@@ -73,7 +73,7 @@ def test_without_recordings_the_curve_is_the_models_and_recorded_batches_replace
     assert isinstance(third, RecordedStep)
     assert isinstance(second, Modelled)  # between two recorded ones
     assert second.step_ms == pytest.approx(1.4 * plain(4).step_ms)
-    assert isinstance(last, Modelled)  # beyond all
+    assert isinstance(last, Modelled)  # beyond all recorded ones
     assert last.step_ms == pytest.approx(plain(4096).step_ms)
     assert made.corrected_by == f"recorded on {CARD.name}: A run (run-784-512-512-10)"
 

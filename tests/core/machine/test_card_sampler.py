@@ -16,7 +16,7 @@ from core.machine.meter import Meter
 from core.machine.nvml import Handle
 from tests.support.fake_nvml import FakeCard, FakeNvml
 
-SOON_S = 20.0  # at the most, on a busy machine
+SOON_S = 20.0  # upper limit, on a busy machine
 
 
 def threads() -> list[threading.Thread]:

@@ -66,7 +66,7 @@ def test_an_interpreter_that_is_named_is_asked_itself(tmp_path: Path, monkeypatc
         f"“{lacking} -m pip install packaging protobuf psutil pydantic”."
     )
     interpreter(tmp_path, f'[[3, 12], {all_of_it}"psutil": "7", "pydantic": "2"}}]')
-    assert why_missing("jax") is None  # what was missing is asked for again
+    assert why_missing("jax") is None  # a missing package is looked up again
     interpreter(tmp_path, "[[3, 9], {}]")
     installed._ask.cache_clear()
     assert why_missing("jax") == f"{whole} is Python 3.9; Breakeven's workers need 3.11 or newer."

@@ -60,11 +60,11 @@ def test_waits_are_those_of_our_threads_since_the_last_call(system):
         return {thread: waited_s for thread, waited_s in waits.items() if thread[0] in pids}
 
     with closing(InterferenceSampler(system.read, of)) as made:
-        assert sample_after(made, system, (7,)).wait_pct is None  # what it waited for before is nobody's disturbance
+        assert sample_after(made, system, (7,)).wait_pct is None  # earlier waiting is no disturbance
         waits[7, 70] += 0.2
         waits[7, 72] = 0.1  # a new thread
         assert sample_after(made, system, (7,)).wait_pct == pytest.approx(30.0)
-        del waits[7, 71]  # that of one that ended is not known, and takes nothing from the others
+        del waits[7, 71]  # an ended thread's wait is unknown, and not taken from the others
         waits[8, 80] = 9.0
         assert sample_after(made, system, (7, 8)).wait_pct == 0.0
         waits[8, 80] += 0.5
@@ -173,9 +173,9 @@ def shared(system, monkeypatch):
     [
         ((), (OURS,), ()),
         ((FOREIGN,), (OURS, FOREIGN), ("theirs",)),
-        ((), (OURS, FOREIGN), ("theirs",)),  # came later, and is known here
+        ((), (OURS, FOREIGN), ("theirs",)),  # started later, and is known here
         ((NOBODY,), (OURS, NOBODY), (f"process {NOBODY}",)),
-        ((), (OURS, NOBODY), ()),  # came later and cannot be told from a child of ours
+        ((), (OURS, NOBODY), ()),  # started later, indistinguishable from a child of ours
         ((FOREIGN,), (OURS,), ()),
     ],
 )
@@ -188,7 +188,7 @@ def test_neighbours_on_a_gpu_are_named(shared, before, after, said):
     [
         ((), (NOBODY,), ()),  # our own worker by the host's number
         ((), (FOREIGN,), ()),  # the same, a number that happens to be another process's here
-        ((FOREIGN,), (FOREIGN, NOBODY), (f"process {FOREIGN}",)),  # before our start, of whatever name outside
+        ((FOREIGN,), (FOREIGN, NOBODY), (f"process {FOREIGN}",)),  # before our start, of unknown name outside
     ],
 )
 def test_in_a_container_our_own_workers_are_no_neighbours(shared, before, after, said):

@@ -149,7 +149,7 @@ def test_where_the_order_is_not_known_no_card_is_taken_for_a_target(machine: Mac
     machine(*two(), CUDA_DEVICE_ORDER="FASTEST_FIRST")
     with closing(Nvml()) as nvml:
         assert nvml.handles_of(Target(device="gpu:0")) == ()
-        assert nvml.computing_pids(nvml.measured([Target(device="gpu:0")])) == {7, 8}  # any of them may be it
+        assert nvml.computing_pids(nvml.measured([Target(device="gpu:0")])) == {7, 8}  # it may be any of them
 
 
 def test_of_a_slice_memory_and_processes_are_its_own_and_the_clocks_its_cards(machine: Machine) -> None:

@@ -22,7 +22,7 @@ def test_what_is_unknown_gets_a_minute_at_least_and_three_at_most(budget_s: floa
 @pytest.mark.parametrize(
     ("budget_s", "longest_s", "start_s", "prepare_s"),
     [
-        (15, 1.0, 10, 15),  # never less, however quick it was
+        (15, 1.0, 10, 15),  # never less, however fast it was
         (15, 5.0, 20, 50),
         (15, 40.0, 80, 80),  # a slow machine is given what it needs
         (90, 5.0, 25, 50),
@@ -48,7 +48,7 @@ def test_a_block_gets_a_multiple_of_what_it_should_take(budget_s: float, expecte
 def test_a_gpu_gets_time_to_compile_at_first(budget_s: float, expected_s: float) -> None:
     assert deadlines.first_prepare_s(budget_s, gpu=True) == deadlines.prepare_s(budget_s, None, gpu=True) == expected_s
     assert deadlines.first_prepare_s(budget_s) == deadlines.first_s(budget_s) == min(180, expected_s)
-    compiling_s = expected_s / 20  # and as much for every other batch that is compiled anew
+    compiling_s = expected_s / 20  # the same for every other batch that is compiled
     assert deadlines.prepare_s(budget_s, compiling_s, gpu=True) >= 10 * compiling_s
 
 

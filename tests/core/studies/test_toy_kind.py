@@ -26,7 +26,7 @@ from tests.support.simulation import Curve, Machine
 
 TEXT = (Path(__file__).parents[3] / "docs" / "adding_a_study.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", TEXT, re.DOTALL))
-STARTS_S = (5.0, 4.0, 7.0, 4.5, 6.0, 4.2, 4.8, 30.0)  # one stalls
+STARTS_S = (5.0, 4.0, 7.0, 4.5, 6.0, 4.2, 4.8, 30.0)  # the last one stalls
 VERDICT = "Ready after 4900 ms, 95 % interval 4000 to 30000, measured"
 
 

@@ -1,4 +1,6 @@
-"""How far int8 outputs lie from float32 is a share of their range, and counts the samples that keep their class."""
+"""The difference of int8 outputs from float32 is a share of their range, with the count of samples that keep their
+class.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Keras's own loop beside blocks, in a real worker: every way that a cell runs and is fed, and a planted cost found."""
+"""Keras's own loop beside blocks, in a real worker: every way to run and feed a cell, and the detection of a planted
+cost.
+"""
 
 import pytest
 

@@ -48,7 +48,7 @@ def test_lower_bounds_share_their_chance_of_error_among_batches_and_all_together
     [
         (1.0, 1, "unchanged"), (1.03, 1, "unchanged"), (1.2, 1, "slower"), (0.9, 1, "faster"),
         (1.0, 10, "inconclusive"),  # too wide to exclude 5 %
-        (1.048, 1, "inconclusive"),  # shown to be slower, but by less than what is allowed as far as is known
+        (1.048, 1, "inconclusive"),  # clearly slower, but perhaps by less than allowed
         (1.06, 1, "slower"), (1.06, 10, "inconclusive"),
     ],
 )  # fmt: skip

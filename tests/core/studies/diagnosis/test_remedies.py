@@ -118,7 +118,7 @@ def test_other_ways_of_execution(execution: Execution, expected: set[str], reaso
     [
         (Target(), None, "xla"),
         (Target(device="gpu:0"), None, "graph"),  # Keras takes XLA there
-        (Target(device="gpu:0"), "graph", "xla"),  # but did not
+        (Target(device="gpu:0"), "graph", "xla"),  # Keras did not take XLA here
     ],
 )
 def test_what_keras_chose_itself_is_no_remedy(target: Target, recorded: Compiled | None, expected: str) -> None:

@@ -108,7 +108,7 @@ def test_precise_arms_end_the_experiment_early_but_not_before_three_starts() -> 
     made = machine(NoiseModel(0.0005, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0))
     found = measure(made, budget_s=300.0)
     assert made.starts == MIN_STARTS
-    # each of three starts has its share of what was left, a fourth being kept
+    # each of three starts has its share of the rest; a fourth share is reserved
     assert found.elapsed_s < 0.8 * 300.0
     noisy = machine(NoiseModel(process=0.0, cell=0.1))
     measure(noisy, budget_s=300.0)
@@ -171,5 +171,5 @@ def test_noise_is_sampled_once_a_round_with_our_processes() -> None:
     assert made.starts > 1
     assert set(asked) == {(1.5 + 2.5 + 3.5, (1000, 1001, 1002))}
     assert len(asked) == len(found.rounds) + made.starts
-    # what starting and preparing took is in no round: five blocks of at most 21 ms or so, stalls aside
+    # no round includes starting and preparing: five blocks of about 21 ms at most, apart from stalls
     assert max(item.interference.other_cpu_pct or 0.0 for item in found.rounds) < made.prepare_s

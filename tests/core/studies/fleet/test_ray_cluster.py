@@ -36,7 +36,7 @@ PLACES = ("first", "second", "third")
 PATIENCE_S = 60.0
 CPUS = 2
 BUSY = "Other work holds CPUs or GPUs of it; it is measured when all of them are free."
-STOPPED_S = 6.0  # three on a machine that has nothing else to do
+STOPPED_S = 6.0  # 3 s on an otherwise idle machine
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
-        if os.geteuid() != 0:  # root mends what Ray does by default
+        if os.geteuid() != 0:  # root corrects Ray's default
             patch.setenv("RAY_worker_niceness", "0")
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv(CLUSTER, str(tmp_path_factory.getbasetemp()))

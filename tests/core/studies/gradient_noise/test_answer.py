@@ -96,7 +96,7 @@ def test_steps_that_show_nothing_alone_are_taken_together():
     assert [scale.resolved for scale in found] == [True] * len(found)
     assert found[0].step == 0
     assert sum(scale.draws for scale in found) == 40
-    assert found[-1].step > 10  # the vague ones went with what came after them
+    assert found[-1].step > 10  # the vague ones were merged with later ones
 
 
 def test_draws_of_larger_batches_count_for_more():

@@ -133,7 +133,7 @@ def test_the_largest_batch_lies_below_the_first_that_does_not_fit() -> None:
 
 
 def test_a_measured_peak_far_from_the_model_counts_more_than_the_model() -> None:
-    truth = linear(1.0e9, 20e3)  # the model has less than a tenth
+    truth = linear(1.0e9, 20e3)  # the model predicts less than a tenth
     study = make_memory_study(truth, (64,), limit_bytes=50 * GB)
     seen = forecast(study.plan.workload, study.plan.target, [study])
     assert seen.at(64).bytes - BASELINE == pytest.approx(truth(study.plan.workload, 64), rel=0.01)

@@ -89,7 +89,7 @@ def test_noise_and_regions_of_an_allocator_do_not_mislead_it(
     found = study(machine)
     assert_sound(found, machine)
     fitted, refused = found.largest_fitted, found.smallest_refused
-    slack = math.exp(5 * noise)  # no process strays farther
+    slack = math.exp(5 * noise)  # no process deviates more
     least, most = (machine.largest(MLP, BASELINE + round((LIMIT - BASELINE) * by)) for by in (1 / slack, slack))
     assert fitted <= most
     if refused is not None:
@@ -156,7 +156,7 @@ def test_a_batch_too_slow_for_the_budget_leaves_room_for_smaller_ones() -> None:
     found = machine.study(plan)
     assert found.probes[0].outcome == "hung"
     assert found.largest_fitted is not None
-    assert found.smallest_refused is None  # a hang is no proof of anything about memory
+    assert found.smallest_refused is None  # a hang proves nothing about memory
     assert found.elapsed_s < 1.5 * plan.budget_s
 
 

@@ -123,7 +123,7 @@ def test_where_no_batch_is_clearly_better_that_is_said() -> None:
 
     slow = Slow(one=Curve(0.01, 0.004))
     assert "It is not clear that a larger batch a replica helps GPUs 0 and 1: with 2,048 s" in said(slow, noise=0.007)
-    assert codes(slow, batches=BATCHES[:-1], noise=0.007) == ["fewer"]  # no higher at the largest than at the smallest
+    assert codes(slow, batches=BATCHES[:-1], noise=0.007) == ["fewer"]  # not higher at the largest batch
 
 
 def test_without_a_trace_nothing_is_claimed_of_the_all_reduce() -> None:

@@ -122,7 +122,7 @@ def test_between_batches_far_apart_the_interval_holds_a_fixed_cost_with_an_equal
     monkeypatch.setattr(crossing, "FAR_APART", 99.0)
     straight = cross(run, cells_of(run), card, 1)
     assert straight.high is not None
-    assert straight.high < 6  # which is what the wider interval is for
+    assert straight.high < 6  # the reason for the wider interval
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 64])

@@ -29,7 +29,7 @@ def first_picture_s(seed: int) -> float:
 
 
 def test_the_change_is_found_sooner_than_with_a_rising_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.studies.sweep.supervisor.analyse", lambda _: None)  # nobody reads it here
+    monkeypatch.setattr("core.studies.sweep.supervisor.analyse", lambda _: None)  # not needed here
     seeds = range(5)
     asked_first = median(map(first_picture_s, seeds))
     monkeypatch.setattr(schedule, "deciding_batch", lambda *_, **__: None)

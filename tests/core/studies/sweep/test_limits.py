@@ -96,7 +96,7 @@ def test_a_header_of_many_columns_is_refused_before_they_are_looked_at(monkeypat
     monkeypatch.setattr(imports, "_one_line", lambda text: looked.append(text) or text)
     with pytest.raises(UserError, match=r"names 1,003 columns; at most 1,000"):
         read_run(("target,batch,step_ms" + "," * 1_000).encode(), "run.csv")
-    assert len(looked) <= 1  # the refusal itself
+    assert len(looked) <= 1  # only the refusal itself
 
 
 def _observing(units: int) -> Callable[[], object]:
