@@ -108,9 +108,7 @@ TRUTHS: dict[str, Callable[[np.random.Generator, int], Curves]] = {
 
 
 def true_fastest(curves: Curves, batches: Array) -> Array:
-    """Return an array [target, batch] that is True for the targets with the shortest step; several only if they are
-    equal.
-    """
+    """Return a boolean array [target, batch] of the targets with the shortest step; several only if they are equal."""
     times = np.array([(c.floor_ms**c.q + (c.slope_ms * batches) ** c.q) ** (1 / c.q) for c in curves])
     return np.asarray(times <= times.min(axis=0) * (1 + 1e-12))
 

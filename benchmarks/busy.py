@@ -219,9 +219,7 @@ def equal_line(case: Case, run: Run, looks: Looks) -> tuple[dict[str, Any], Run]
 
 
 def seconds_to_precise(run: Run) -> dict[int, float | None]:
-    """Return the seconds after which each batch was known to the required precision for good, at looks every
-    ``LOOK_S``.
-    """
+    """Return the seconds after which each batch stayed within the required precision, at looks every ``LOOK_S``."""
     found: dict[int, float | None] = dict.fromkeys(PRECISION_BATCHES)
     for look in range(1, math.ceil(run.elapsed_s / LOOK_S) + 1):
         part = cut(run, look * LOOK_S)

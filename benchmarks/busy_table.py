@@ -146,9 +146,7 @@ def _agrees(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _precision(lines: list[Line]) -> None:
-    """Print the seconds after which a pair of equal targets was known to 3 %; sweeps that never reached it come
-    last.
-    """
+    """Print the seconds until a pair of equal targets was known to 3 %; sweeps that never reached it are last."""
     rows = []
     for key, group in _grouped(lines, lambda line: (line["pair"], line["neighbour"])):
         for batch in group[0]["precise_s"]:

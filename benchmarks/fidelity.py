@@ -131,9 +131,7 @@ def judged(results: list[Comparison]) -> dict[str, float | bool]:
 
 
 def compare(target: Target, name: str, batch: int, epochs: int, epoch_ms: float) -> Comparison:
-    """Compare epochs of fit with blocks of as many of our steps, blocks with a bare loop, and measure fit's own
-    loop.
-    """
+    """Compare epochs of fit with blocks of our steps, and blocks with a bare loop; then measure fit's own loop."""
     from core.worker.keras.loop import time_loop
     from core.worker.tensorflow.model import CellStep, build_model
     from core.worker.tensorflow.pipeline import make_feed

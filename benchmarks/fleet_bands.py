@@ -76,9 +76,7 @@ def _drift(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def true_crossover(first: paired.Curve, second: paired.Curve) -> float | None:
-    """Return the batch at which the second overtakes the first or falls behind; None unless that happens exactly
-    once.
-    """
+    """Return the batch at which the second overtakes the first or falls behind; None unless it occurs exactly once."""
     logs = np.log([first.step_ms(batch) / second.step_ms(batch) for batch in POINTS])
     changes = np.flatnonzero(np.diff(np.sign(logs)))
     return float(POINTS[changes[0]]) if len(changes) == 1 else None

@@ -65,10 +65,9 @@ Estimate = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Scatter:
-    """Standard deviations of the log step time between processes, in percent without that of the timing, and variance
-    ratios.
+    """Standard deviations of the log step time between processes, in percent, and ratios of variances.
 
-    ``shift_pct``: how much slower a fork is than a fresh process.
+    That of the timing is subtracted. ``shift_pct``: how much slower a fork is than a fresh process.
     """
 
     cell: str
@@ -89,9 +88,7 @@ def template() -> Template:
 
 
 def one_set(rounds: int, seed: int) -> np.ndarray:
-    """Return the log milliseconds per step as (cell, clock or CPU, round, process), forks first, template by
-    template.
-    """
+    """Return log milliseconds per step as (cell, clock or CPU, round, process), forks first, template by template."""
     templates = [template() for _ in range(TEMPLATES)]
     workers: list[ProcessWorker] = []
     try:
@@ -145,8 +142,8 @@ def _cpu_ms(pid: int) -> float:
 
 
 def components(logs: np.ndarray, quantile: float) -> np.ndarray:
-    """Return, for one cell in one set, the variances between forks, of templates, between fresh processes, of timing;
-    and the shift.
+    """Return variances between forks, of templates, between fresh processes and of timing, and the shift, for a cell in
+    a set.
     """
     centred = logs - np.median(logs, axis=1, keepdims=True)
     value = np.quantile(centred, quantile, axis=0)

@@ -130,9 +130,7 @@ def best_rate(worker: ProcessWorker, workload: Workload, batch: int, seeds: int)
 
 
 def steps_to_loss(worker: ProcessWorker, workload: Workload, batch: int, rate: float, seed: int) -> float:
-    """Return the steps until the held-out loss reaches the target, counted as in a study; infinite if it is not
-    reached.
-    """
+    """Return the steps until the held-out loss reaches the target, counted as in a study; infinite if it does not."""
     request = OpenTraining(workload=workload, batch=batch, learning_rate=rate, seed=seed)
     losses = [LossPoint(step=0, loss=worker.ask(request, DEADLINE_S).loss)]
     while losses[-1].step * batch < MOST_SAMPLES:

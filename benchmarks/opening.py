@@ -37,9 +37,7 @@ DRAWN = """count => document.querySelector('[data-test-script-state="notRunning"
 
 @dataclass(frozen=True)
 class Opening:
-    """Seconds from requesting the address until the connection opened, the script ended, heading and first chart were
-    drawn.
-    """
+    """Seconds from requesting the address to: connection opened, script ended, heading and first chart drawn."""
 
     page: str
     how: str

@@ -146,9 +146,7 @@ def stretches(run: Run, changes: list[tuple[int, State]]) -> list[Stretch]:
 
 
 def pair_ratios(found: list[Stretch], target: int) -> list[float]:
-    """Return open over closed for each two neighbouring stretches of the same processes: the median over their
-    batches.
-    """
+    """Return open over closed for neighbouring stretches of the same processes: the median over their batches."""
     ratios = []
     for one, other in pairwise(found):
         if one[0] == other[0] or one[1] != other[1]:

@@ -44,8 +44,9 @@ HEAD: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape of file: ``make`` writes the file (or folder) at a path; ``command`` follows ``python``, with ``{}`` for
-    the path.
+    """A shape of file.
+
+    ``make`` writes the file (or folder) at a path; ``command`` follows ``python``, with ``{}`` for the path.
     """
 
     name: str

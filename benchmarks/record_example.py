@@ -115,9 +115,7 @@ def frontier_plan(budget_s: float) -> FrontierPlan:
 
 
 def memory_plan(run: Run) -> MemoryPlan:
-    """Return the plan for the example's second target, under a limit that its machine could give to one of two
-    workers.
-    """
+    """Return the plan for the example's second target, under a limit that its machine could give one of two workers."""
     target = Target.parse(run.target_names[1])
     return MemoryPlan(workload=WORKLOAD, target=target, limit_bytes=MEMORY_BYTES, budget_s=MEMORY_S, run_id=run.id)
 

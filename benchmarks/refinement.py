@@ -41,9 +41,7 @@ def is_narrow(run: Run, sweep_plan: SweepPlan) -> bool:
 
 
 def fixed_grid(simulated: Machine, sweep_plan: SweepPlan) -> Run:
-    """Measure every batch equally often, in passes, with a restart after each few, until the interval is narrow
-    enough.
-    """
+    """Measure all batches equally often, in passes with restarts, until the interval is narrow enough."""
     ledger = Ledger(new_run(sweep_plan), MemoryRecorder())
     clock = simulated.clock
     workers = Workers(sweep_plan, ledger, tools_for(simulated), lambda: sweep_plan.budget_s)

@@ -48,9 +48,7 @@ PATIENCE_MS = 120_000
 
 @dataclass
 class Seconds:
-    """Seconds of one sweep; goals that are missing were not reached. ``crossover``: the last estimate with its
-    interval.
-    """
+    """Seconds of one sweep; missing goals were not reached. ``crossover``: the last estimate with its interval."""
 
     warm: bool
     load: float
@@ -111,9 +109,7 @@ def _describe(found: Seconds, run: Run, answer: Answer | None) -> None:
 
 
 def first_chart_s(warm_s: float) -> float:
-    """Return the seconds from the press in a browser, with the form's own proposal, to the first chart of the running
-    sweep.
-    """
+    """Return the seconds from the press in a browser, with the form's proposal, to the first chart of the sweep."""
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         page.set_default_timeout(PATIENCE_MS)

@@ -108,9 +108,7 @@ def measured(path: Path) -> dict[str, float]:
 
 
 def growth(what: str) -> list[dict[str, float | str]]:
-    """Return a line per size of one part of a trace, with the ratio to the previous one; the better of two runs
-    each.
-    """
+    """Return a line per size of one part of a trace, with the ratio to the previous one; the better of two runs."""
     make, sizes = GROWTH[what]
     results: list[dict[str, float | str]] = []
     before_s = float("nan")

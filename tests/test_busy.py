@@ -1,6 +1,4 @@
-"""The benchmark beside neighbours: its derivations from a run, the choice of the next condition, neighbours that
-end.
-"""
+"""The benchmark beside neighbours: derivations from a run, choice of the next condition, neighbours that end."""
 
 import random
 from collections import Counter

@@ -152,9 +152,7 @@ def _dense_end(net: _Layers, training: bool) -> None:
 
 
 def _unet(training: bool) -> Graph:
-    """Build U-Net (Ronneberger et al. 2015) on 572 × 572 × 1 as in NVIDIA's code: unpadded, with two classes per
-    pixel.
-    """
+    """Build U-Net (Ronneberger et al. 2015) on 572 × 572 × 1 as in NVIDIA's code: unpadded, two classes per pixel."""
     net = _Layers()
 
     def twice(filters: int) -> str:

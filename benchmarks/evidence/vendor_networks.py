@@ -181,9 +181,7 @@ def _relative(printed: str) -> float:
 
 
 def _precision(printed: str) -> Precision:
-    """Return the precision; float32 is TF32 on Ampere and later, and “tf32” of a V100, which lacks it, is plain
-    float32.
-    """
+    """Return the precision; float32 is TF32 on Ampere and later, while “tf32” of a V100 is plain float32."""
     return "mixed_float16" if printed in ("amp", "fp16") else "float32"
 
 

@@ -27,8 +27,9 @@ GROUPS = ("simulated", "real", "hostile")
 
 @dataclass
 class Findings:
-    """Violations found in one case. ``note`` receives at once what the case is about, since the case may not survive to
-    its end.
+    """Violations found in one case.
+
+    ``note`` receives at once what the case is about, since the case may not survive to its end.
     """
 
     found: list[tuple[Count, str]] = field(default_factory=list)
@@ -62,8 +63,7 @@ Check = Callable[[random.Random, int, Findings], None]
 
 @dataclass(frozen=True)
 class CaseClass:
-    """A class of cases: ``check`` plays one case and notes violations; ``cases`` is the number that a whole campaign
-    plays.
+    """A class of cases: ``check`` plays one case and notes violations; a whole campaign plays ``cases`` of them.
 
     A case runs in its own process, for at most ``patience_s`` by the clock; a ``bounded`` one may take 10 s of CPU time
     and 1 GB of memory.

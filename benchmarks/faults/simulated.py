@@ -48,9 +48,7 @@ class Played:
 
     @property
     def kept(self) -> list[float]:
-        """Return the numbers that remain; for a failed study those shown last, which commands write and pages still
-        show.
-        """
+        """Return the remaining numbers; for a failed study those shown last, which commands write and pages show."""
         left = self.record if self.record is not None else self.shown
         return [] if left is None else numbers_of(left)
 

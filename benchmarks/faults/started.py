@@ -37,8 +37,9 @@ SWEEP = (
 
 
 class Started:
-    """A started command. ``made_up``: its workers have no real framework. Every process that it starts carries the
-    case's mark.
+    """A started command. Every process that it starts carries the case's mark.
+
+    ``made_up``: its workers have no real framework.
     """
 
     def __init__(

@@ -90,9 +90,7 @@ def _filled() -> Path:
 
 
 def _opened(findings: Findings) -> None:
-    """Open the store as the app does at its start, then every page with every study; a damaged row costs only
-    itself.
-    """
+    """Open the store like the app, then every page with every study; a damaged row costs only itself."""
     with findings.watching(UserError), closing(Store()) as store:
         with findings.watching(UserError):
             store.mark_interrupted()

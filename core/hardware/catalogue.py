@@ -116,9 +116,7 @@ class Fact(Frozen):
 
 
 class Shared(Frozen):
-    """Facts shared by a class of cards: ``links`` in GB/s by name, ``launch_us`` by architecture, with "other" among
-    them.
-    """
+    """Facts shared by a class of cards: ``links`` in GB/s by name, ``launch_us`` by architecture or "other"."""
 
     links: dict[str, Fact]
     launch_us: dict[str, Fact]
@@ -205,8 +203,7 @@ def check_names(own: Sequence[GpuSpec]) -> None:
 
 
 def find_gpu(name: str, cards: Mapping[str, GpuSpec]) -> GpuSpec:
-    """Find the card that a user or a tool such as nvidia-smi means by a name; case, punctuation and order do not
-    matter.
+    """Find the card that a user or a tool such as nvidia-smi means; case, punctuation and order do not matter.
 
     Words may be left out as long as one card remains; a word that no name of a card has (“Laptop”, “Ti”) means another
     card.

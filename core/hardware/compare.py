@@ -56,9 +56,7 @@ class Limited:
 
 @dataclass(frozen=True)
 class CardReading:
-    """One row of the table. ``step`` is at the chosen batch; ``withheld`` is the reason why there is no number, else
-    empty.
-    """
+    """One row of the table. ``step`` is at the chosen batch; ``withheld`` explains a missing number, else empty."""
 
     spec: GpuSpec
     curve: CardCurve
@@ -140,9 +138,7 @@ def batches_between(answer: Answer, index: int, *more: int) -> tuple[int, ...]:
 
 
 def sort_readings(readings: Iterable[CardReading], key: SortKey) -> tuple[CardReading, ...]:
-    """Sort by rising crossover, falling speed-up or rising cost; cards without that number follow, withheld ones come
-    last.
-    """
+    """Sort by rising crossover, falling speed-up or rising cost; cards without it follow, withheld ones come last."""
     return tuple(sorted(readings, key=lambda one: (_place(one, key), one.crossover.high or math.inf, one.spec.name)))
 
 

@@ -1,5 +1,4 @@
-"""Conditions of a modelled step besides workload, target and host: whose kernels run, where the data are, and which
-loop.
+"""Conditions of a modelled step besides workload, target and host: whose kernels run, data placement, and loop.
 
 Keras 3 writes normalisations, losses and optimizers as many small operations. A vendor's fused build (NVIDIA's
 containers, PyTorch with cuDNN, Keras 2 with its fused layers) runs each as one kernel, so a published figure says
@@ -34,9 +33,7 @@ class Conditions:
     under_fit: bool = False
 
     def as_built(self, target: Target) -> Target:
-        """Return the target as this build runs it: a fused build has no Keras to choose the execution and runs its
-        graph.
-        """
+        """Return the target as this build runs it: a fused build leaves no choice to Keras and runs its graph."""
         if self.build == "fused" and target.execution == "keras":
             return target.model_copy(update={"execution": "graph"})
         return target

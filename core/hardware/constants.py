@@ -32,9 +32,7 @@ ArithmeticShare = Annotated[float, Field(gt=0, le=WINOGRAD)]
 
 
 class Generation(Frozen):
-    """Factors of one generation on the shares that others reach: of tensor cores by class of product, and of the
-    memory.
-    """
+    """Factors of one generation on the shares of others: of tensor cores by class of product, and of the memory."""
 
     dense: Annotated[float, Field(gt=0)] = 1.0
     convolution: Annotated[float, Field(gt=0)] = 1.0

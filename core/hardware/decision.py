@@ -72,8 +72,8 @@ def standing_of(speed_up: ModelledSpeedUp | None) -> Standing:
 
 
 def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = None) -> Decision:
-    """Return the decision from at least one reading, all made for ``batch``; with ``how`` also what would resolve a
-    card.
+    """Return the decision from at least one reading, all made for ``batch``; with ``how`` also what would resolve
+    cards.
     """
     counts = Counter(_standing(one) for one in readings)
     cpu, setting = readings[0].crossover.cpu, _setting(readings)

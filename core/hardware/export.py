@@ -22,8 +22,9 @@ MODELLED = "modelled"
 
 
 def curve_data(curve: CardCurve, costs: HostCosts) -> dict[str, Any]:
-    """Return a curve as JSON; modelled points hold batch, times, limit and rate alone, recorded ones also their own
-    label.
+    """Return a curve as JSON.
+
+    Modelled points hold batch, times, limit and rate alone, recorded ones also their own label.
     """
     basis = dict.fromkeys(point.basis for point in curve.known if isinstance(point, Modelled))
     return {
@@ -53,7 +54,7 @@ def point_data(point: Modelled | RecordedStep) -> dict[str, Any]:
 
 
 def host_data(costs: HostCosts) -> dict[str, Any]:
-    """Return the host's costs in microseconds: ``step`` and ``op`` enter every prediction, ``fit`` those under
+    """Return the host's costs in microseconds: ``step`` and ``op`` enter every prediction, ``fit`` only under
     ``fit``.
     """
     return {

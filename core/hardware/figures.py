@@ -1,5 +1,4 @@
-"""Charts of a measured CPU against GPUs that need not be here: step time by batch, crossovers by card, limits of a
-card.
+"""Charts of a measured CPU against GPUs that need not be here: step time by batch, crossovers, limits of a card.
 
 Measured and recorded points are solid and filled. Modelled ones are dashed and hollow, and the word “modelled” stands
 in the title, in the plot and in the name of every such curve, so that no copy of the chart can lose it.
@@ -192,9 +191,7 @@ def _hover(step: Modelled | RecordedStep) -> str:
 
 
 def _words_in_plot(figure: go.Figure, label: str, cpu: Sequence[Point], readings: Sequence[CardReading]) -> None:
-    """Write “measured” and “modelled” into the plot at the smallest batch, where curves are flat, on the outer
-    sides.
-    """
+    """Write “measured” and “modelled” at the smallest batch, where curves are flat, on the outer sides."""
     known = [point for one in readings for point in one.curve.known[:1] if isinstance(point, Modelled)]
     first = cpu[0].value if cpu else math.inf
     above = bool(known) and min(point.step_ms for point in known) > first

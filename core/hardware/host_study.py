@@ -134,9 +134,7 @@ def kernels_of(study: HostStudy, cell: int) -> float:
 
 
 def fit_line(counts: Array, times_us: Array) -> tuple[float, float]:
-    """Fit intercept and slope, both at least 0, by least squares in relative error, since scatter grows with the step
-    time.
-    """
+    """Fit intercept and slope, both at least 0, by least squares in relative error, as scatter grows with the time."""
     weights = 1 / times_us
     design = np.stack([np.ones(len(counts)), counts], axis=1)
     (step, op), *_ = np.linalg.lstsq(design * weights[:, None], times_us * weights, rcond=None)

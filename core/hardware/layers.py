@@ -120,9 +120,7 @@ class Shaped:
     product: Product | None = None
 
     def touched(self, batch: int) -> float:
-        """Return the number of parameters that one pass reads or writes; an embedding looks up only the rows of its
-        batch.
-        """
+        """Return the parameters that one pass reads or writes; an embedding looks up only the rows of its batch."""
         used = self.count.activations * batch if self.kernels.kind == "embedding" else math.inf
         return min(self.count.parameters, used)
 
@@ -163,8 +161,9 @@ def _of_graph(network: GraphNetwork) -> tuple[Shaped, ...]:
 
 
 def _product(kind: str, options: Any, given: Shape, made: Shape) -> Product | None:
-    """Return the product of a Dense layer, attention or convolution; a transposed convolution is the gradient of
-    one.
+    """Return the product of a Dense layer, attention or convolution.
+
+    A transposed convolution is the gradient of one.
     """
     if kind == "Dense":
         return Product(math.prod(made[:-1]), made[-1], given[-1], given[-1])

@@ -74,9 +74,7 @@ Point = Modelled | RecordedStep | Withheld
 
 @dataclass(frozen=True)
 class CardCurve:
-    """A card's step times in order of batch; ``corrected_by`` names the recordings that replaced or moved any of
-    them.
-    """
+    """A card's step times in order of batch; ``corrected_by`` names the recordings that replaced or moved any."""
 
     gpu: str
     points: tuple[Point, ...]
@@ -101,9 +99,7 @@ class CardCurve:
 
 
 def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
-    """Return the targets of finished or stopped runs that ran on this card, by the name that the framework or NVML
-    reported.
-    """
+    """Return the targets of ended runs that ran on this card, by the name that the framework or NVML reported."""
     found = []
     for run in runs:
         label = run.label
@@ -203,8 +199,9 @@ def _widened(
 def host_part(
     spec: GpuSpec, workload: Workload, target: Target, batch: int, costs: HostCosts, conditions: Conditions
 ) -> tuple[float, float]:
-    """Return by how many logs the step is shorter and longer with the host's costs at their bounds, one at a time,
-    added in quadrature.
+    """Return by how many logs the step is shorter and longer with the host's costs at their bounds.
+
+    Each cost is changed by itself, and the changes are added in quadrature.
     """
 
     def log_step(host: HostOverhead) -> float:
@@ -308,8 +305,7 @@ def card_share(between: float, within: float) -> float:
 
 
 def credibility(share: float, recorded: int) -> tuple[float, float]:
-    """Return the weight of the recorded workloads' mean error for another workload, and the factor on the interval's
-    width.
+    """Return the weight of the recorded workloads' mean error for another one, and the factor on the interval's width.
 
     For n errors with common variance share c, the weight is w = n·c / (1 + (n − 1)·c) and the factor (1 − c·w)^½.
     """

@@ -1,5 +1,4 @@
-"""A workload in a card's roofline: arithmetic per byte of memory traffic against the rate reached (Williams et al.
-2009).
+"""A workload in a card's roofline: the rate reached over arithmetic per byte of traffic (Williams et al. 2009).
 
 The roof follows from the card's facts; the rates below it are modelled, dashed and hollow, unless they were recorded.
 """

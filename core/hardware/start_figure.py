@@ -52,10 +52,9 @@ def share_words(card: Against) -> str:
 
 
 def steps_figure(run: Run, answer: Answer, index: int, card: Against) -> go.Figure:
-    """Draw step time (ms) by batch of the run's target ``index``, solid, and of the card, dashed and hollow, with their
-    crossover.
+    """Draw step time (ms) by batch of the run's target ``index``, solid, and of the card, dashed and hollow.
 
-    A card without numbers leaves the CPU alone.
+    Their crossover is marked. A card without numbers leaves the CPU alone.
     """
     figure, beside = go.Figure(), overlay(card)
     values = beside.add_steps(figure)

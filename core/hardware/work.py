@@ -218,16 +218,12 @@ def _tiles(product: Product, name: str, batch: int) -> float:
 
 
 def blocks(rows: Numbers, columns: Numbers, depth: Numbers) -> Numbers:
-    """Return the blocks of a product of rows × columns results with sums of ``depth``, for one or for many products at
-    once.
-    """
+    """Return the blocks of a product of rows × columns results with sums of ``depth``, for one or many products."""
     return np.ceil(rows / TILE) * np.ceil(columns / TILE) * np.maximum(1.0, depth / SPLIT_SUM)
 
 
 def _moved(layer: Shaped, batch: int, how: _How, traversals: float) -> float:
-    """Return the bytes in and out: inputs, outputs, internal values, weights, and ``traversals`` more of the
-    outputs.
-    """
+    """Return the bytes in and out: inputs, outputs, internal values, weights, and ``traversals`` more outputs."""
     kind, outputs = layer.kernels.kind, layer.count.activations
     inside = 2.0 if not how.fused else FUSED_INSIDE.get(kind, 2.0)
     if kind in PRODUCTS:  # the activation's own pass moves what it keeps

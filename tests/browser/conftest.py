@@ -48,8 +48,9 @@ def serve() -> Callable[..., Any]:
 
 @contextmanager
 def _served(folder: Path, studies: bool, variables: dict[str, str] | None = None) -> Iterator[str]:
-    """Serve a new store, and check at the end that the server lives and has loaded no framework; end it with its
-    children.
+    """Serve a new store, and check at the end that the server lives and has loaded no framework.
+
+    It ends with its children.
 
     Args:
         variables: Its environment; by default this process's, in which other tests may have hidden all GPUs.

@@ -1,6 +1,4 @@
-"""Isolation of page tests: each has its own engine, caches of other tests are cleared, the example is made for
-tests.
-"""
+"""Isolation of page tests: each has its own engine, empty caches, and an example made for tests."""
 
 import gc
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""The Overhead page: where a step's time goes, for every state of a run's traces; a trace of one more cell on
-request.
-"""
+"""The Overhead page: where a step's time goes, for every state of a run's traces; one more trace on request."""
 
 import json
 import threading

@@ -30,9 +30,7 @@ HALF_FROM = 4
 
 @dataclass(frozen=True)
 class CpuRanking:
-    """Ranking of CPU targets: ``targets`` are the run's with a step time, the best first, by their steps at
-    ``batches``.
-    """
+    """Ranking of the run's CPU ``targets`` with a step time, the best first, by their steps at ``batches``."""
 
     targets: tuple[int, ...]
     batches: tuple[int, ...]

@@ -63,9 +63,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Factor:
-    """The common factor by which measured steps are longer than predicted, with 95 % bounds over ``networks``
-    networks.
-    """
+    """The common factor of measured over predicted steps, with 95 % bounds over ``networks`` networks."""
 
     value: float
     low: float

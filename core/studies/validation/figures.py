@@ -1,6 +1,4 @@
-"""Chart of measured over predicted for every step, with the predicted interval: a bar across 1 covers the measured
-time.
-"""
+"""Chart of measured over predicted with the predicted interval: a bar across 1 covers the measured time."""
 
 from __future__ import annotations
 

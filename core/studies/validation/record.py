@@ -1,6 +1,4 @@
-"""The record of a validation: predictions with their time, the self-check, and every raw sweep, without personal
-data.
-"""
+"""The record of a validation: timed predictions, the self-check, and every raw sweep, without personal data."""
 
 from __future__ import annotations
 

@@ -68,9 +68,7 @@ class _Runner(StudyRunner):
         return new_study(self.plan).model_copy(update=self.envelope(status) | found | machine | warnings)
 
     def _check_machine(self) -> None:
-        """Run the self-check and go on whatever it finds, since it documents the basis of the sweeps. Raises
-        Cancelled.
-        """
+        """Run the self-check and continue whatever it finds, since it documents the sweeps' basis. Raises Cancelled."""
         tools = self._tools("Self-check")
         budget_s = min(SELF_CHECK_S, SELF_CHECK_SHARE * self.budget_s)
         self.selfcheck = run_self_check(tools, SelfCheckPlan(self.plan.target, budget_s))

@@ -1,6 +1,4 @@
-"""Conversion of an address and the forms of the Hardware page to options, cards and prices, or to errors. Pure
-functions.
-"""
+"""Conversion of addresses and forms of the Hardware page to options, cards and prices, or to errors. Pure functions."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ STILL_RUNNING = "This sweep is still running; wait until it has ended. Modelling
 
 @dataclass(frozen=True)
 class Options:
-    """The settings of a comparison: the run's target ``index``, the user's ``batch``, up to six ``gpus``, and how steps
-    run.
+    """The settings of a comparison: run target ``index``, the user's ``batch``, up to six ``gpus``, how steps run.
 
     ``host`` is a host study's id, a kind of host, or empty for the newest study, if there is one.
     """
@@ -189,8 +186,9 @@ def unmeasured_batch(run: Run, answer: Answer, index: int, batch: int) -> str:
 
 @dataclass(frozen=True)
 class OwnDraft:
-    """The form for a card in its current state; None is an empty number. ``link`` is a known link or
-    :data:`OTHER_LINK`.
+    """The form for a card in its current state.
+
+    None is an empty number. ``link`` is a known link or :data:`OTHER_LINK`.
     """
 
     name: str
@@ -295,9 +293,7 @@ def _row(reading: CardReading, decided: CardDecision, batch: int) -> dict[str, s
 
 
 def label_of(reading: CardReading) -> str:
-    """Return ``modelled``, joined with the labels of measured or recorded points, or ``withheld`` if there is no
-    number.
-    """
+    """Return ``modelled``, joined with the labels of points really taken, or ``withheld`` without any number."""
     labels = dict.fromkeys(point.label for point in reading.curve.known)
     return " and ".join(sorted(labels)) if labels else "withheld"
 

@@ -1,6 +1,4 @@
-"""The evidence behind modelled numbers on a page: the host overhead, the model's errors, the facts of cards, the
-machine.
-"""
+"""The evidence behind modelled numbers on a page: host overhead, the model's errors, facts of cards, the machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The forms of the Hardware page: options of the comparison, host overhead with its button, prices, the user's own
-card.
-"""
+"""The forms of the Hardware page: options, host overhead with its button, prices, the user's own card."""
 
 from __future__ import annotations
 
@@ -106,9 +104,7 @@ def host(host: page.Host) -> None:
 
 
 def keep_host(host: page.Host) -> None:
-    """Put the active host into the address, except during a measurement, since the page turns to its result
-    afterwards.
-    """
+    """Put the active host into the address, except during a measurement, to whose result the page turns afterwards."""
     if page.PAGE.running() is None and host.study is not None:
         st.query_params["host"] = host.key
 

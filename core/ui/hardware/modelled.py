@@ -174,8 +174,7 @@ def not_modelled_notice(run: Run) -> None:
 
 
 def of(run: Run, answer: Answer, spec: GpuSpec, known: Mapping[str, GpuSpec]) -> tuple[Against, str]:
-    """Compare the card with a run, with the host and the recordings of the Hardware page; return it with a note on the
-    host.
+    """Compare the card with a run, with the Hardware page's host and recordings; add a note on the host.
 
     Raises:
         UserError: Nothing can be compared.

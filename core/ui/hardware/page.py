@@ -96,9 +96,7 @@ class Compared:
 
 
 def subject(run: Run) -> tuple[Answer, Options, tuple[int, ...]]:
-    """Return a run's answer, default options and CPU targets, or give the reason and stop the page if there are
-    none.
-    """
+    """Return a run's answer, default options and CPU targets, or give the reason why not and stop the page."""
     answer = registry.answer_of(run)
     if answer is None:
         st.info("No round was measured in this run, so there is nothing to compare with.", icon=":material/info:")

@@ -1,6 +1,4 @@
-"""cuDNN's conditions: Breakeven's against the installed Keras, asked as if there were a GPU, and the sentences for
-people.
-"""
+"""cuDNN's conditions: Breakeven's against the installed Keras, asked as if there were a GPU, and their sentences."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The difference of int8 outputs from float32 is a share of their range, with the count of samples that keep their
-class.
-"""
+"""The difference of int8 outputs from float32: a share of their range, and the samples that keep their class."""
 
 import numpy as np
 import pytest

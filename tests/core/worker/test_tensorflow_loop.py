@@ -1,6 +1,4 @@
-"""Keras's own loop beside blocks, in a real worker: every way to run and feed a cell, and the detection of a planted
-cost.
-"""
+"""Keras's own loop beside blocks, in a real worker: every way to run and feed a cell, and a planted cost found."""
 
 import pytest
 

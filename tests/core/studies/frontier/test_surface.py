@@ -1,6 +1,4 @@
-"""The surface against known truths: as close to the break-even as a full grid, at a quarter of its cost; and its
-coverage.
-"""
+"""The surface against known truths: as close to the break-even as a full grid at a quarter of its cost; coverage."""
 
 from dataclasses import dataclass, replace
 

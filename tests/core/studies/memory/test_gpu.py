@@ -1,6 +1,4 @@
-"""The search on a GPU: the card's free memory is checked first, and the memory taken once is reported beside the
-peak.
-"""
+"""The search on a GPU: the card's free memory is checked first, and the memory taken is reported beside the peak."""
 
 from __future__ import annotations
 
