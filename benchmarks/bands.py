@@ -1,10 +1,10 @@
-"""How often the whole answer about three and six targets is right, on rounds simulated with known truth.
+"""Share of whole answers about three and six targets that are right, on rounds simulated with known truth.
 
     python -m benchmarks.bands [--sweeps 1000] [--uneven] [--json out.json]
 
-Right is an answer whose every statement holds: a band's single target is the fastest at all batches of the band outside
-the intervals of its boundaries, a band of several holds the fastest, and each interval holds the change. At most 5 % of
-answers may be wrong. Fewer are where there is little to be wrong about: no change, or one target far ahead.
+An answer is right if every statement holds: a band's single target is the fastest at all batches of the band outside
+the intervals of its boundaries, a band of several includes the fastest, and each interval contains the change. At most
+5 % of answers may be wrong; fewer are if little can be wrong: no change, or one target far ahead.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tests.support.simulation import Curve, NoiseModel
 
 GRID = tuple(2**i for i in range(11))
 PROCESSES, ROUNDS = (4, 5, 6, 8), (8,)
-UNEVEN_PROCESSES, UNEVEN_ROUNDS = (3, 4, 5, 6), (2, 4, 8)  # as in sweeps of one to three minutes
+UNEVEN_PROCESSES, UNEVEN_ROUNDS = (3, 4, 5, 6), (2, 4, 8)  # typical of sweeps of one to three minutes
 POINTS = np.geomspace(GRID[0], GRID[-1], 4001)
 Curves = tuple[Curve, ...]
 NOISE = NoiseModel()
 
 
 def _ladder(changes: Iterable[float], factor: float) -> Curves:
-    """Targets of which each has a slope smaller by the factor and overtakes the one before at the next change."""
+    """Return targets whose slopes fall by the factor, each of which overtakes the one before at the next change."""
     found = [Curve(0.3, 0.03)]
     for change in changes:
         last = found[-1]
@@ -46,13 +46,13 @@ def _ladder(changes: Iterable[float], factor: float) -> Curves:
 
 
 def _apart(rng: np.random.Generator, count: int) -> Curves:
-    """Each target is the fastest somewhere, and the changes lie far apart."""
+    """Return targets that are each the fastest somewhere, with changes far apart."""
     changes = np.geomspace(4, 400, count - 1) * np.exp(rng.uniform(-0.2, 0.2, count - 1))
     return _ladder(changes.tolist(), 2.5 if count == 3 else 1.8)
 
 
 def _close(rng: np.random.Generator, count: int) -> Curves:
-    """Two changes within an octave; further targets are slower by a third."""
+    """Return targets with two changes within an octave; further targets are slower by a third."""
     first = rng.uniform(12, 40)
     band = _ladder((first, first * rng.uniform(1.3, 1.9)), 1.8)
     return band + tuple(_slower(band[-1], 1.3 + 0.1 * i) for i in range(count - 3))
@@ -63,35 +63,35 @@ def _slower(curve: Curve, factor: float) -> Curve:
 
 
 def _near_ties(rng: np.random.Generator, count: int) -> Curves:
-    """One change, to targets of which each is 1 % slower than the one before."""
+    """Return targets with one change, to targets each 1 % slower than the one before."""
     base, new = _ladder((rng.uniform(8, 100),), 2.5)
     return (base, *(_slower(new, 1.01**i) for i in range(count - 1)))
 
 
 def _slower_throughout(rng: np.random.Generator, count: int) -> Curves:
-    """One change; all others are slower than one of these two by 10 % or more at every batch."""
+    """Return targets with one change; all others are 10 % or more slower than one of these two at every batch."""
     pair = _ladder((rng.uniform(8, 100),), 2.5)
     return pair + tuple(_slower(pair[i % 2], 1.1 + 0.1 * i) for i in range(count - 2))
 
 
 def _equal(_: np.random.Generator, count: int) -> Curves:
-    """No difference at all: whatever is claimed is wrong."""
+    """Return equal targets, of which every claim is wrong."""
     return (Curve(0.5, 0.01),) * count
 
 
 def _equal_after(rng: np.random.Generator, count: int) -> Curves:
-    """One change, to targets that are equal."""
+    """Return targets with one change, to targets that are equal."""
     first, second = _ladder((rng.uniform(8, 100),), 2.5)
     return (first, *(second,) * (count - 1))
 
 
 def _ahead(_: np.random.Generator, count: int) -> Curves:
-    """One target far ahead throughout: nothing to be wrong about."""
+    """Return targets of which one is far ahead throughout, so that little can be wrong."""
     return tuple(Curve(0.5 * 1.3**i, 0.01 * 1.3**i) for i in range(count))
 
 
 def _random(rng: np.random.Generator, count: int) -> Curves:
-    """Floors and slopes drawn alone, as of unlike machines."""
+    """Return targets with independently drawn floors and slopes, as on unlike machines."""
     return tuple(Curve(*np.exp(rng.normal(np.log((0.6, 0.006)), 0.6)).tolist()) for _ in range(count))
 
 
@@ -108,13 +108,13 @@ TRUTHS: dict[str, Callable[[np.random.Generator, int], Curves]] = {
 
 
 def true_fastest(curves: Curves, batches: Array) -> Array:
-    """[target, batch]: whether no other has a shorter step; several do only where they are the same."""
+    """Return a boolean array [target, batch] of the targets with the shortest step; several only if they are equal."""
     times = np.array([(c.floor_ms**c.q + (c.slope_ms * batches) ** c.q) ** (1 / c.q) for c in curves])
     return np.asarray(times <= times.min(axis=0) * (1 + 1e-12))
 
 
 def true_changes(curves: Curves) -> tuple[float, ...]:
-    """Batches at which the fastest changes, rising."""
+    """Return the batches at which the fastest target changes, in rising order."""
     best = true_fastest(curves, POINTS)
     return tuple(POINTS[1:][(best[:, 1:] != best[:, :-1]).any(axis=0)].tolist())
 
@@ -130,10 +130,11 @@ def _refined(changes: tuple[float, ...]) -> list[int]:
 def simulated(
     curves: Curves, rng: np.random.Generator, uneven: bool = False, noise: NoiseModel = NOISE
 ) -> dict[tuple[int, int], Observations]:
-    """The tables of every pair from rounds with offsets of each process and its cells, heavy tails, own drift, stalls.
+    """Simulate rounds and return the tables of every pair.
 
-    The bracket of each change is halved twice, as a sweep does it, with batches that the first process has not.
-    ``uneven``: fewer processes, and of each cell from two to eight rounds.
+    The rounds have offsets of each process and its cells, heavy tails, drift and stalls. The bracket of each change is
+    halved twice, as in a sweep, with batches that the first process lacks. ``uneven``: fewer processes, and two to
+    eight rounds per cell.
     """
     in_cell = UNEVEN_ROUNDS if uneven else ROUNDS
     batches, count = np.array(_refined(true_changes(curves)), dtype=float), len(curves)
@@ -156,7 +157,7 @@ def simulated(
 
 
 def wrong(found: Fastest, curves: Curves) -> tuple[str, ...]:
-    """Each statement of an answer that does not hold, in words."""
+    """Return each statement of an answer that does not hold, in words."""
     said = []
     edges = [(None, None), *((b.low, b.high) for b in found.boundaries), (None, None)]
     for band, (before, after) in zip(found.bands, pairwise(edges), strict=True):
@@ -165,7 +166,7 @@ def wrong(found: Fastest, curves: Curves) -> tuple[str, ...]:
         inside = np.concatenate([ends, np.clip(POINTS, *ends)])
         best, named = true_fastest(curves, inside), list(band.targets)
         right = best[named].any(axis=0)
-        if len(named) == 1:  # alone: a target that is as fast would have been overlooked
+        if len(named) == 1:  # a single name would overlook an equally fast target
             right &= best.sum(axis=0) == 1
         if not right.all():
             said.append(f"{band.targets} from {start:.1f} to {stop:.1f}, not at {inside[~right][0]:.1f}")
@@ -174,7 +175,10 @@ def wrong(found: Fastest, curves: Curves) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Row:
-    """``claimed``: share of the range (octaves) with a single target; ``width``: median high / low of boundaries."""
+    """One row of the table.
+
+    ``claimed``: share of the range (octaves) with a single target; ``width``: median high / low of boundaries.
+    """
 
     truth: str
     targets: int

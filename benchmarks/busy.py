@@ -1,11 +1,11 @@
-"""What sweeps claim beside real neighbours: of equal targets, where any claim is false, and of unlike ones.
+"""Claims of sweeps beside real neighbours: about equal targets, for which any claim is false, and about unlike ones.
 
     python -m benchmarks.busy [--what aa power reference precision] [--hours 3] [--neighbours none bursts] [--pairs …]
     python -m benchmarks.busy --table
 
-Real sweeps, on an otherwise idle machine of two cores or more, one after the other, in a random order that keeps all
+Real sweeps, on an otherwise idle machine of two cores or more, one after the other, in a random order that visits all
 conditions equally often. Each finished one is a line of ``--file``, so that a campaign can be stopped at any time and
-goes on when started again; ``--label`` sets campaigns apart, by default the commit.
+resumes when started again; ``--label`` separates campaigns, by default the commit.
 
 - ``aa``: two workers of one target, 30, 45 and 90 s, every fourth then prolonged. A sweep is false if any look at it
   claims a difference: live, cancelled half-way, at the end, prolonged. Goal: at most 3 % of all, 10 % of a neighbour's.
@@ -68,8 +68,8 @@ AA_BUDGETS_S, POWER_S, REFERENCE_S, PRECISION_S = (30.0, 45.0, 90.0), 90.0, 180.
 FEWER = ("none", "one core", "bursts")
 PRECISION_BATCHES, PRECISE = (8, 64, 512), math.log(1.03)
 PROLONGED_SHARE, PROLONGED_S = 0.25, 45.0
-BUSY_PCT = 25.0  # of a core, by other programs: a round beside them counts as disturbed
-LOOK_S = 2.0  # between the moments at which what a run knew is derived from it
+BUSY_PCT = 25.0  # of a core used by other programs, above which a round counts as disturbed
+LOOK_S = 2.0  # interval of the moments at which the state of a run is derived
 WAIT_S = 5.0
 NEVER = 1e-6
 
@@ -84,7 +84,7 @@ class Case:
 
 @dataclass
 class Looks:
-    """Collects what progress claims while a sweep runs, and when each claim was first seen."""
+    """The claims that progress reports while a sweep runs, and the time at which each was first seen."""
 
     first_s: dict[str, float] = field(default_factory=dict)
     looks: int = 0
@@ -94,14 +94,14 @@ class Looks:
             self.see(progress.answer.claims, progress.elapsed_s)
 
     def see(self, claims: Iterable[str], at_s: float) -> None:
-        """Note what one look found."""
+        """Note the claims of one look."""
         self.looks += 1
         for claim in claims:
             self.first_s.setdefault(claim, round(at_s, 1))
 
 
 def is_false(claims: Collection[str]) -> bool:
-    """Return whether claims about equal targets say that they differ."""
+    """Check that claims about equal targets contain a difference."""
     return any(claim != EQUIVALENT for claim in claims)
 
 
@@ -118,13 +118,13 @@ def cases(what: Collection[str], neighbours: Collection[str], pairs: Collection[
 
 
 def next_case(wanted: list[Case], done: Counter[Case]) -> Case:
-    """Return one of the conditions seen least often, by chance."""
+    """Return a random condition among those measured least often."""
     least = min(done[case] for case in wanted)
     return random.choice([case for case in wanted if done[case] == least])
 
 
 def plan_of(case: Case) -> SweepPlan:
-    """Return what a sweep of that condition measures."""
+    """Return the sweep plan of that condition."""
     if case.what == "precision":
         return resolution_plan(WORKLOAD, Target.parse(EQUAL[case.pair]), PRECISION_BATCHES, case.budget_s)
     if case.what == "aa":
@@ -134,12 +134,12 @@ def plan_of(case: Case) -> SweepPlan:
         return resolution_plan(WORKLOAD, target, BATCHES, case.budget_s).model_copy(update=ordinary)
     targets = tuple(Target.parse(text) for text in PAIRS[case.pair])
     plan = SweepPlan(workload=WORKLOAD, targets=targets, batches=BATCHES, budget_s=case.budget_s)
-    whole = {"step_width": NEVER, "crossover_width": NEVER, "trace": False}  # as many starts as the budget has
+    whole = {"step_width": NEVER, "crossover_width": NEVER, "trace": False}  # as many starts as the budget allows
     return plan.model_copy(update=whole) if case.what == "reference" else plan
 
 
 def measure(run: Run) -> tuple[Run, Looks]:
-    """Measure a run, or go on with one that has rounds, and collect what was claimed meanwhile."""
+    """Measure a run, or continue one that has rounds, and collect its claims meanwhile."""
     looks = Looks()
     assert run.plan is not None
     with watching(InterferenceSampler, run.plan.targets) as interference:
@@ -148,7 +148,7 @@ def measure(run: Run) -> tuple[Run, Looks]:
 
 
 def measured_case(case: Case) -> tuple[Run, Looks]:
-    """Measure what a condition asks for, from a page where that is its neighbour; a page's looks are derived later."""
+    """Measure a condition, from a page if an open page is its neighbour; the looks of a page are derived afterwards."""
     plan = plan_of(case)
     if case.neighbour != OPEN_PAGE:
         return measure(new_run(plan))
@@ -159,19 +159,19 @@ def measured_case(case: Case) -> tuple[Run, Looks]:
 
 
 def cut(run: Run, until_s: float) -> Run:
-    """Return the run as if it had been cancelled then."""
+    """Return the run as if it had been cancelled at that time."""
     rounds = tuple(item for item in run.rounds if max(block.at_s for block in item.blocks) <= until_s)
     return _holding(run, rounds).model_copy(update={"status": "cancelled", "elapsed_s": until_s})
 
 
 def every_second_start(run: Run, first: int) -> Run:
-    """Return the run with the rounds of every second start of the workers alone."""
+    """Return the run with only the rounds of every second start of the workers."""
     starts = sorted({item.process for item in run.rounds})[first::2]
     return _holding(run, tuple(item for item in run.rounds if item.process in starts))
 
 
 def _holding(run: Run, rounds: tuple[Any, ...]) -> Run:
-    """Return the run with these rounds and what was prepared for them."""
+    """Return the run with these rounds and their preparations."""
     cells = {(block.target, block.process, item.batch) for item in rounds for block in item.blocks}
     starts, batches = {(t, p) for t, p, _ in cells}, {(t, b) for t, _, b in cells}
     changes = {
@@ -187,12 +187,12 @@ def _holding(run: Run, rounds: tuple[Any, ...]) -> Run:
 
 
 def claims_in(run: Run) -> list[str]:
-    """Return what a run claims, nothing where it has no round."""
+    """Return the claims of a run; empty without a round."""
     return list(analyse(run).claims) if run.rounds else []
 
 
 def described(run: Run) -> dict[str, Any]:
-    """Return what a line says of any run."""
+    """Return the part of a line that is common to all runs."""
     halves = half_widths(run).values()
     known = [half for half in halves if math.isfinite(half)]
     other = [r.interference.other_cpu_pct for r in run.rounds if r.interference.other_cpu_pct is not None]
@@ -207,7 +207,7 @@ def described(run: Run) -> dict[str, Any]:
 
 
 def equal_line(case: Case, run: Run, looks: Looks) -> tuple[dict[str, Any], Run]:
-    """Return what a sweep of equal targets claimed at each look, and the run at its end."""
+    """Return the claims of a sweep of equal targets at each look, and the run at its end."""
     claims = {"live": list(looks.first_s), "cancelled": claims_in(cut(run, run.elapsed_s / 2)), "end": claims_in(run)}
     line = {**described(run), "looks": looks.looks, "first_s": looks.first_s}
     if case.what == "aa" and case.neighbour != OPEN_PAGE and random.random() < PROLONGED_SHARE:
@@ -219,7 +219,7 @@ def equal_line(case: Case, run: Run, looks: Looks) -> tuple[dict[str, Any], Run]
 
 
 def seconds_to_precise(run: Run) -> dict[int, float | None]:
-    """Return after how many seconds, at looks apart by ``LOOK_S``, each batch was known well and stayed so."""
+    """Return the seconds after which each batch stayed within the required precision, at looks every ``LOOK_S``."""
     found: dict[int, float | None] = dict.fromkeys(PRECISION_BATCHES)
     for look in range(1, math.ceil(run.elapsed_s / LOOK_S) + 1):
         part = cut(run, look * LOOK_S)
@@ -233,14 +233,14 @@ def seconds_to_precise(run: Run) -> dict[int, float | None]:
 
 
 def crossovers_in(run: Run) -> list[tuple[float, float | None, float | None, str]]:
-    """Return each crossover that a run claims, with its interval and who is ahead after it."""
+    """Return each crossover that a run claims, with its interval and the target ahead after it."""
     if not run.rounds:
         return []
     return [(c.batch, c.low, c.high, c.ahead_after) for c in analyse(run).verdict.crossovers]
 
 
 def unlike_line(case: Case, run: Run, looks: Looks) -> dict[str, Any]:
-    """Return what a sweep of unlike targets says, or both halves of one whose starts alternate."""
+    """Return the line of a sweep of unlike targets, or of both halves of one whose starts alternate."""
     verdict = analyse(run).verdict
     answered = verdict.has_interval and (verdict.kind in ("crossover", "ahead", "tie") or verdict.lead is not None)
     line = {**described(run), "claims": {"live": list(looks.first_s), "end": claims_in(run)}, "answered": answered,
@@ -254,7 +254,7 @@ def unlike_line(case: Case, run: Run, looks: Looks) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Hold the machine, after waiting for whoever measures."""
+    """Hold the machine's lock, after waiting for any other measurement."""
     while True:
         with contextlib.suppress(Busy), machine_lock("benchmarks/busy.py"):
             yield
@@ -263,7 +263,7 @@ def alone() -> Iterator[None]:
 
 
 def one_sweep(case: Case, keep: Path | None) -> dict[str, Any]:
-    """Measure one condition once and return its line; the run itself goes to ``keep``."""
+    """Measure one condition once and return its line; the run itself is written to ``keep``."""
     load = os.getloadavg()[0]
     try:
         with planted(case.neighbour):
@@ -282,7 +282,7 @@ def one_sweep(case: Case, keep: Path | None) -> dict[str, Any]:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Return the finished sweeps; a last line that a kill cut off is left out."""
+    """Return the lines of finished sweeps, without a last line that was cut off by a kill."""
     lines = []
     for text in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         with contextlib.suppress(json.JSONDecodeError):
@@ -291,12 +291,12 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 
 
 def case_of(line: dict[str, Any]) -> Case:
-    """Return the condition that a line is of."""
+    """Return the condition of a line."""
     return Case(*(line[name] for name in Case.__dataclass_fields__))
 
 
 def campaign(options: argparse.Namespace) -> None:
-    """Measure until the time is over, and append each sweep's line."""
+    """Measure until the time is up, and append each sweep's line."""
     end_s = time.monotonic() + 3600 * options.hours
     wanted = cases(options.what, options.neighbours, options.pairs)
     done = Counter(case_of(line) for line in read_lines(options.file) if line["label"] == options.label)
@@ -313,7 +313,7 @@ def campaign(options: argparse.Namespace) -> None:
 
 
 def commit() -> str:
-    """Return the commit of this checkout, in short."""
+    """Return the short hash of this checkout's commit."""
     command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
@@ -330,7 +330,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for the runs themselves")
     parser.add_argument("--table", action="store_true", help="only print what was measured so far")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that neighbours and workers end, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends neighbours and workers, too
     try:
         if not options.table:
             campaign(options)

@@ -14,7 +14,7 @@ LOOKS = ("live", "cancelled", "end", "prolonged")
 
 
 def print_table(lines: Iterable[Line]) -> None:
-    """Print what was measured: one table for each kind of sweep, and how many failed."""
+    """Print one table per kind of sweep, and the number of failures."""
     by_kind: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
         by_kind["failed" if "failed" in line else line["what"]].append(line)
@@ -46,7 +46,7 @@ def _rows(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def _equal(lines: list[Line]) -> None:
-    """Print how many sweeps of equal targets claimed a difference, at which looks."""
+    """Print how many sweeps of equal targets claimed a difference, and at which looks."""
     header = (
         "neighbour",
         "targets",
@@ -85,7 +85,7 @@ def _equal_row(lines: Sequence[Line]) -> tuple[object, ...]:
 
 
 def _power(lines: list[Line]) -> None:
-    """Print how often unlike targets got an answer, and how far their crossovers lie apart from sweep to sweep."""
+    """Print how often unlike targets got an answer, and how far their crossovers scatter between sweeps."""
     rows = []
     for key, group in _grouped(lines, lambda line: (line["pair"], line["neighbour"], line["budget_s"])):
         first = [line["crossovers"][0][0] for line in group if line["crossovers"]]
@@ -109,7 +109,7 @@ def _power(lines: list[Line]) -> None:
 
 
 def _reference(lines: list[Line]) -> None:
-    """Print how many claimed crossovers hold that of the starts between theirs."""
+    """Print how many claimed crossover intervals contain the crossover of the other starts."""
     rows = []
     for key, group in _grouped(lines, lambda line: (line["pair"], line["neighbour"])):
         claimed = [(tuple(one), line) for line in group for one in line["tested"] if one[1] is not None]
@@ -131,13 +131,13 @@ def _reference(lines: list[Line]) -> None:
 
 
 def _nearest(one: tuple[Any, ...], others: Sequence[Sequence[Any]]) -> Sequence[Any] | None:
-    """Return the reference's crossover to the same target that lies nearest; None without one."""
+    """Return the nearest crossover of the reference to the same target; None without one."""
     alike = [other for other in others if other[3] == one[3]]
     return min(alike, key=lambda other: abs(math.log(other[0] / one[0])), default=None)
 
 
 def _agrees(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Return whether two crossovers lie no further apart than both their intervals allow, added as errors are."""
+    """Check that two crossovers differ by no more than their intervals allow, added in quadrature."""
     before, after = sorted((one, other), key=lambda each: float(each[0]))
     if before[2] is None or after[1] is None:
         return True
@@ -146,7 +146,7 @@ def _agrees(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _precision(lines: list[Line]) -> None:
-    """Print after how many seconds a pair of equal targets was known to 3 %, sweeps that never knew it last."""
+    """Print the seconds until a pair of equal targets was known to 3 %; sweeps that never reached it are last."""
     rows = []
     for key, group in _grouped(lines, lambda line: (line["pair"], line["neighbour"])):
         for batch in group[0]["precise_s"]:

@@ -1,4 +1,4 @@
-"""What sampling a GPU costs a CPU step beside it, with a made-up NVML.
+"""The cost of sampling a GPU to a CPU step beside it, with a made-up NVML.
 
 A real worker runs blocks of training steps on the CPU, every second one while the sampler asks a made-up card whose
 answers take as long as NVIDIA's reference says or a little more (PCIe throughput 20 ms, the others 0.2 ms, waiting
@@ -48,8 +48,8 @@ def main() -> None:
 
 
 def measure(rounds: int, block_ms: float) -> tuple[list[float], list[CardUse]]:
-    """Ratios of neighbouring blocks' step times, sampled over not, and what was sampled."""
-    from tests.support.fake_nvml import FakeCard, FakeNvml  # needs the real package, for its constants
+    """Return the ratios of neighbouring blocks' step times, sampled over not sampled, and the samples."""
+    from tests.support.fake_nvml import FakeCard, FakeNvml  # needs the real package for its constants
 
     nvml = FakeNvml([FakeCard()], before=lambda name: time.sleep(PCIE_S if name == SLOW else ELSE_S))
     card = Card(nvml, Handle(nvml.cards[0], nvml.cards[0]))

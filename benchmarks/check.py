@@ -1,11 +1,11 @@
-"""How often ``check`` is wrong and what it finds: simulated, or between two commits of a small model, measured here.
+"""Error rate and findings of ``check``: simulated, or between two commits of a small model, measured here.
 
     python -m benchmarks.check simulated [--checks 1000]
     python -m benchmarks.check real [--times 5] [--budget 120]
 
 Simulated: 60 s of virtual time each, with the noise of tests/support/simulation.py. Real: a temporary repository of a
 model of three layers; in turn against a commit that is the same but for a comment, and one whose second layer is 592
-units wide in place of 512, which is 10 % more parameters. The exit status is 0 where no alarm was false.
+units wide in place of 512, which is 10 % more parameters. The exit status is 0 if no alarm was false.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CASES: tuple[tuple[str, Mapping[int, float] | float, tuple[int, ...]], ...] = (
 
 
 def simulated(checks: int) -> int:
-    """Prints the share of each verdict; how many alarms were false in more than 5 % of a case."""
+    """Print the share of each verdict; return the number of cases with more than 5 % false alarms."""
     wrong = 0
     for name, ratio, batches in CASES:
         plan = check_plan(batches=batches)
@@ -66,7 +66,7 @@ def simulated(checks: int) -> int:
 
 
 def real(times: int, budget_s: float) -> int:
-    """Prints each check; how many of those between equal commits said slower."""
+    """Print each check; return the number of checks between equal commits that reported a slowdown."""
     wrong = 0
     with tempfile.TemporaryDirectory() as scratch:
         base = MODEL.format(width=512)
@@ -80,7 +80,7 @@ def real(times: int, budget_s: float) -> int:
 
 
 def _one(folder: Path, name: str, commit: str, against: str, budget_s: float) -> bool:
-    """Whether it said slower."""
+    """Run one check and return True if it reported a slowdown."""
     out = folder.parent / "check.json"
     other = folder.parent / "checked-out"
     out.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def _one(folder: Path, name: str, commit: str, against: str, budget_s: float) ->
              "--budget", str(budget_s), "--out", str(out)]
         )  # fmt: skip
     git(folder, "worktree", "remove", "--force", str(other))
-    if not out.exists():  # nothing was measured, or it was stopped
+    if not out.exists():  # nothing was measured, or the check was stopped
         sys.exit(2)
     data = json.loads(out.read_text())
     each = "; ".join(f"batch {b['batch']}: {b['ratio']} ({b['low']} to {b['high']})" for b in data["batches"])

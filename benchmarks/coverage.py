@@ -1,16 +1,16 @@
-"""How often a 95 % interval holds the true crossover, and how often equal targets are told apart, on simulated sweeps.
+"""Coverage of 95 % intervals of the crossover, and false claims about equal targets, on simulated sweeps.
 
     python -m benchmarks.coverage methods --sweeps 1000 [--json out.json]
     python -m benchmarks.coverage machines --sweeps 200 [--machine quiet …] [--budget 45 …] [--jobs 2] [--json out.json]
 
-``methods`` holds our interval beside the usual ones, on the noise that all tests use. The same rounds, from sweeps of
+``methods`` compares our interval with the usual ones, on the noise that all tests use. The same rounds, from sweeps of
 the real supervisor on a virtual clock, are given to three methods: ours (t over processes, inverted), a percentile
 bootstrap that resamples processes and their rounds, and one that resamples all rounds as if they were independent.
 
 ``machines`` simulates what real ones showed (tests/support/noise.py): quiet, beside programs that compute in bursts,
-and both with targets that the kernel puts where it likes. Goals: at most 3 % of sweeps of equal targets with a claim at
-any look (at every report, cancelled half-way, at the end, measured on), at least 93 % of the claimed intervals hold the
-truth, and of the answers about three and six targets as many are right.
+and both with targets that the kernel may move between cores. Goals: at most 3 % of sweeps of equal targets with a claim
+at any look (at every report, cancelled half-way, at the end, measured on), at least 93 % of the claimed intervals hold
+the truth, and of the answers about three and six targets as many are right.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.support.sweeps import plan, sweep
 
 RESAMPLES = 200
 PROLONGED_EVERY = 4
-"""One in so many sweeps of equal targets is measured on for half as long again."""
+"""Every how many sweeps of equal targets one is continued for half as long again."""
 MACHINES = {
     "quiet": QUIET_MACHINE,
     "busy": BUSY_MACHINE,
@@ -51,7 +51,7 @@ def random_machine(seed: int) -> Machine:
 
 
 def bootstrap(run: Run, clustered: bool, rng: np.random.Generator) -> tuple[float, float] | None:
-    """Percentile interval of the crossover of resampled medians, interpolated in log2(batch)."""
+    """Return a percentile interval of the crossover from resampled medians, interpolated in log2(batch)."""
     by_process: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for item in run.rounds:
         first, second = item.step_ms(0), item.step_ms(1)
@@ -79,7 +79,7 @@ def bootstrap(run: Run, clustered: bool, rng: np.random.Generator) -> tuple[floa
 
 
 def methods(sweeps: int) -> list[dict[str, Any]]:
-    """Coverage and width of three intervals from the same sweeps."""
+    """Return the coverage and width of three intervals from the same sweeps."""
     budgets_s, names = (60.0, 90.0), ("ours", "bootstrap of processes", "bootstrap of rounds")
     results: list[dict[str, Any]] = []
     print(f"{'budget':>8} {'method':<24} {'claims':>7} {'coverage':>9} {'median high/low':>16}")
@@ -116,7 +116,7 @@ def methods(sweeps: int) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Task:
-    """One simulated sweep; ``equal`` targets are looked at all the time, others at the end."""
+    """One simulated sweep; sweeps of ``equal`` targets are looked at throughout, others at the end."""
 
     machine: str
     targets: int
@@ -125,7 +125,7 @@ class Task:
     equal: bool
 
     def run(self) -> tuple[Looked | Judged, float]:
-        """What it claimed, and how long simulating it took in seconds."""
+        """Return the claims of the sweep and the seconds that its simulation took."""
         begin_s, noise = time.perf_counter(), MACHINES[self.machine]
         if self.equal:
             more_s = self.budget_s / 2 if self.seed % PROLONGED_EVERY == 0 else 0.0
@@ -136,7 +136,7 @@ class Task:
 
 
 def summary(task: Task, done: Sequence[tuple[Any, float]]) -> dict[str, Any]:
-    """One row of the table of machines."""
+    """Return one row of the table of machines."""
     row: dict[str, Any] = {
         "machine": task.machine, "targets": task.targets, "budget_s": task.budget_s, "equal": task.equal,
         "sweeps": len(done), "simulated_in_s": float(np.mean([took_s for _, took_s in done])),
@@ -160,7 +160,7 @@ def summary(task: Task, done: Sequence[tuple[Any, float]]) -> dict[str, Any]:
 
 
 def machines(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Sweeps of equal targets and of targets that cross, per machine, budget and number of targets."""
+    """Simulate sweeps of equal and of crossing targets, per machine, budget and number of targets."""
     rows = []
     with ProcessPoolExecutor(options.jobs) as pool:
         for machine, budget_s in product(options.machine, options.budget):

@@ -2,10 +2,11 @@
 
     python -m benchmarks.dashboard [--cells 10000] [--reruns 30] [--json FILE]
 
-A temporary store is filled with recorded runs (made from seeds) of 22 cells each. Then: (1) the real server, a real
-browser that opens every page and the Crossover page of several more runs, the server's memory after each, and
-whether any library of TensorFlow is mapped into it; (2) reruns of every page, timed with Streamlit's own AppTest: the
-script with the store and all analysis, and the building of AppTest's tree of elements, but no network and no browser.
+A temporary store is filled with simulated runs (from seeds) of 22 cells each. Two things are measured: (1) with the
+real server and a real browser that opens every page, and the Crossover page of several more runs, the server's memory
+after each, and any library of TensorFlow mapped into it; (2) reruns of every page, timed with Streamlit's own AppTest:
+the script with the store and all analysis, and the building of AppTest's tree of elements, but no network and no
+browser.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ MEMORY_GOAL_MB = 250.0
 RERUN_GOAL_MS = 200.0
 NAMES = ("crossover", "frontier", "batch", "hardware", "overhead", "pipeline", "diagnosis", "history", "method")
 PAGES = {"sweep": "sweep", **{name: name for name in NAMES}}
-MORE_RUNS = 10  # opened one after the other, so that the server's caches of runs and charts are filled
+MORE_RUNS = 10  # opened one after the other, to fill the server's caches of runs and charts
 PATIENCE_MS = 60_000
 
 
 @dataclass(frozen=True)
 class Reruns:
-    """Milliseconds. ``first_ms`` is the first visit of a session, with empty caches for what the page shows."""
+    """Times in milliseconds. ``first_ms`` is the first visit of a session, with empty caches for the page's content."""
 
     page: str
     first_ms: float
@@ -43,7 +44,7 @@ class Reruns:
 
 
 def fill(cells: int) -> tuple[int, list[str]]:
-    """Store runs until there are so many cells; returns the cells stored and the runs' ids."""
+    """Store runs until there are that many cells; return the cells stored and the runs' ids."""
     store = Store()
     ids: list[str] = []
     stored = 0
@@ -57,7 +58,7 @@ def fill(cells: int) -> tuple[int, list[str]]:
 
 
 def server_memory(folder: Path, ids: list[str]) -> tuple[dict[str, float], bool]:
-    """MB of the server process after start, after each page and after more runs; whether TensorFlow is loaded."""
+    """Return the server's memory in MB after start, each page and more runs, and True if TensorFlow is loaded."""
     found: dict[str, float] = {}
     with running_server(folder) as server, open_browser() as browser:
         page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
@@ -75,7 +76,7 @@ def server_memory(folder: Path, ids: list[str]) -> tuple[dict[str, float], bool]
 
 
 def _settle(page: object) -> None:
-    """Until the page's heading is there and Streamlit's script has come to its end."""
+    """Wait until the page's heading is there and Streamlit's script has ended."""
     page.locator("h1, h2, h3").first.wait_for()  # type: ignore[attr-defined]
     page.locator('[data-test-script-state="notRunning"]').first.wait_for(state="attached")  # type: ignore[attr-defined]
 

@@ -1,11 +1,11 @@
-"""Does a diagnosis find real causes on this CPU? Three steps that are slow for a reason everybody has met.
+"""Does a diagnosis find real causes on this CPU? Three steps that are slow for common reasons.
 
 - input: an expensive Python function in the map, which starves the step;
 - eager: a model run eagerly;
 - tiny: a model so small that starting its operations is most of the step.
 
-Each is measured as a user would: a short sweep, then a diagnosis, both with real workers. What is expected to rank
-first, and the input-bound share, are printed beside what was found.
+Each is measured as a user would: a short sweep, then a diagnosis, both with real workers. The remedy expected to rank
+first, and the input-bound share, are printed beside the findings.
 
     python -m benchmarks.diagnosis [--sweep 20] [--budget 90]
 """
@@ -27,7 +27,7 @@ from core.studies.sweep.plan import SweepPlan
 
 @dataclass(frozen=True)
 class Case:
-    """``expected`` families: one of them should rank first, a larger batch aside."""
+    """One case. ``expected``: families of which one should rank first, apart from a larger batch."""
 
     name: str
     network: str
@@ -77,7 +77,7 @@ def plan_of(case: Case, budget_s: float) -> SweepPlan:
 
 
 def tell(case: Case, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> bool:
-    """Print a case's findings; whether an expected remedy helps most."""
+    """Print a case's findings; return True if an expected remedy helps most."""
     print(f"\n{case.name}: {case.network} on {case.target}, batch {case.batch}, {case.pipeline.title}")
     print(f"  {answer.sentence}")
     for finding in answer.findings:

@@ -26,7 +26,7 @@ OVERDUE_S = 120.0
 
 @contextmanager
 def same_targets_allowed() -> Iterator[None]:
-    """Let plans and forms of this process take a target twice."""
+    """Let plans and forms of this process use a target twice."""
     with (
         patch.object(SweepPlan, "refuse_targets", lambda _: None),
         patch("core.ui.checks._refuse_alike", lambda *_: None),
@@ -35,9 +35,10 @@ def same_targets_allowed() -> Iterator[None]:
 
 
 def sweep_on_page(plan: SweepPlan) -> Run:
-    """Measure the plan from the Sweep page of a real server, with a real browser watching it, and return the run.
+    """Measure the plan from the Sweep page of a real server, watched by a real browser, and return the run.
 
-    Raises RuntimeError where it does not end.
+    Raises:
+        RuntimeError: The sweep does not end.
     """
     query = [
         ("network", plan.workload.network.name),
@@ -68,7 +69,7 @@ def _ended(folder: Path, patience_s: float) -> Run:
                 if known and known[0].status != "running":
                     with same_targets_allowed():
                         return store.load(known[0].id)
-        except UserError:  # it is not there yet
+        except UserError:  # the run does not exist yet
             continue
     raise RuntimeError("The sweep on the page did not end.")
 

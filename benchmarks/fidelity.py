@@ -1,9 +1,9 @@
 """Is our step the step of ``model.fit``, and does our block loop add nothing? ``python -m benchmarks.fidelity``.
 
-For each execution that a target can choose, since each is another function of Keras. ``fit`` runs with its defaults on
-a model of its own, and what its loop adds to our step (:mod:`core.worker.keras.loop`) should be all that it takes
-longer. All comparisons run in this one process, alternating, so that each ratio is of neighbours in time. This module
-imports TensorFlow.
+Every execution that a target can choose is compared, since each is another function of Keras. ``fit`` runs with its
+defaults on a model of its own, and should be longer only by what its loop adds to our step
+(:mod:`core.worker.keras.loop`). All comparisons run in this one process, alternating, so that each ratio is of
+neighbours in time. This module imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CELLS = (
 )
 EXECUTIONS = FRAMEWORKS["tensorflow"].executions
 PIPELINE = Pipeline(kind="tfdata", prefetch=2)
-EPOCH_MS = 500.0  # long, since every epoch of fit has a fixed cost (iterator, metrics, callbacks)
+EPOCH_MS = 500.0  # long, because of the fixed cost of an epoch of fit (iterator, metrics, callbacks)
 EPOCHS = 6
 LOOP_LIMIT_MS = 4000.0
 FEW = 3  # every third combination
@@ -55,8 +55,11 @@ LOOP_GOAL = (0.98, 1.02)
 
 @dataclass(frozen=True)
 class Comparison:
-    """Measured. Medians of paired ratios; ``fit_ratio`` is our step over a step of fit, ``bare_ratio`` our block loop
-    over a bare loop, ``loop_us`` what fit's own loop adds to our step. Low and high are 95 % intervals of medians."""
+    """Measured medians of paired ratios.
+
+    ``fit_ratio`` is our step over a step of fit, ``bare_ratio`` our block loop over a bare loop, ``loop_us`` what fit's
+    own loop adds to our step. Low and high are 95 % intervals of medians.
+    """
 
     execution: str
     network: str
@@ -115,7 +118,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def judged(results: list[Comparison]) -> dict[str, float | bool]:
-    """Medians of one execution, printed with their goals."""
+    """Return the medians of one execution, and print them with their goals."""
     fit = statistics.median(found.fit_ratio for found in results)
     corrected = statistics.median(found.corrected for found in results)
     bare = statistics.median(found.bare_ratio for found in results)
@@ -128,7 +131,7 @@ def judged(results: list[Comparison]) -> dict[str, float | bool]:
 
 
 def compare(target: Target, name: str, batch: int, epochs: int, epoch_ms: float) -> Comparison:
-    """Pairs of an epoch of fit and a block of as many of our steps, of a block and a bare loop, then fit's own loop."""
+    """Compare epochs of fit with blocks of our steps, and blocks with a bare loop; then measure fit's own loop."""
     from core.worker.keras.loop import time_loop
     from core.worker.tensorflow.model import CellStep, build_model
     from core.worker.tensorflow.pipeline import make_feed
@@ -137,7 +140,7 @@ def compare(target: Target, name: str, batch: int, epochs: int, epoch_ms: float)
     step = CellStep(build_model(workload, target), workload, make_feed(workload, target, PIPELINE, batch, "CPU:0"))
 
     def block() -> float:
-        with step.fed():  # as the engine runs a block
+        with step.fed():  # as in a block of the engine
             return step.run(steps)
 
     with step.fed():
@@ -169,9 +172,9 @@ def compare(target: Target, name: str, batch: int, epochs: int, epoch_ms: float)
 def fit_pairs(
     target: Target, workload: Workload, batch: int, steps: int, epochs: int, run_ours: Callable[[], float]
 ) -> list[tuple[float, float]]:
-    """Milliseconds of (fit, our block of as many steps), alternating; fit is the mean of the epochs before and after.
+    """Return pairs in ms of (fit, our block of as many steps), alternating; fit is the mean of the neighbouring epochs.
 
-    Epoch 1, which traces, is left out.
+    Epoch 1, which traces the function, is left out.
     """
     import keras
 
@@ -200,7 +203,7 @@ def fit_pairs(
 
 
 def dataset_of(target: Target, workload: Workload, batch: int) -> Any:
-    """The pipeline as the engine makes it, for fit to draw from."""
+    """Return the engine's pipeline, for fit to draw from."""
     from core.worker.tensorflow.pipeline import make_dataset, make_samples
 
     samples, dataset = make_samples(workload, PIPELINE, batch)
@@ -208,7 +211,7 @@ def dataset_of(target: Target, workload: Workload, batch: int) -> Any:
 
 
 def bare_ratio(step: Any, steps: int, pairs: int) -> float:
-    """Median of our block over the barest loop on the same function, with the same synchronisation."""
+    """Return the median of our block over the barest loop on the same function, with the same synchronisation."""
     import tensorflow as tf
 
     call = step.call

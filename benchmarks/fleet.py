@@ -3,12 +3,13 @@
     python -m benchmarks.fleet growth [--machines 10 30 100 300 1000] [--rounds 500] [--json FILE]
     python -m benchmarks.fleet faults [--machines 1000] [--json FILE]
 
-*growth*: the coordinator on a simulated cluster (no Ray), into a store (SQLite in a temporary folder): wall time, CPU
-time and peak memory, a process for each number of machines. The exit status is 0 where both grow as the machines do or
-less (1.3 times that, beyond what no machine needs).
+*growth*: the coordinator on a simulated cluster (no Ray), with a store (SQLite in a temporary folder): wall time, CPU
+time and peak memory, in one process per number of machines. The exit status is 0 if both grow at most in proportion to
+the machines (within a factor of 1.3, beyond the cost without any machine).
 
 *faults*: every kind of planted fault on an equal share of the machines, in the first start, in both, or never; every
-round that a machine told must be in the records once, and whole runs must be whole. 0 where nothing is lost.
+round that a machine reported must be in the records once, and complete runs must stay complete. The exit status is 0 if
+nothing is lost.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MOST_GROWTH = 1.3
 
 
 def grow(number: int, rounds: int, url: str, answer: Any) -> None:
-    """One fleet run of so many machines into a store, in this process."""
+    """Run one fleet of that many machines into a store, in this process."""
     from core.store import Store
 
     made = template(rounds)
@@ -86,7 +87,7 @@ def growth(numbers: list[int], rounds: int) -> tuple[bool, list[dict[str, Any]]]
 
 
 def faults(number: int) -> tuple[bool, list[dict[str, Any]]]:
-    """Each kind of fault on an equal share, once or at both starts."""
+    """Run a fleet with each kind of fault on an equal share of the machines, at one or both starts."""
     made = template()
     whole, recorder = list(records_of(made)), FleetRecorder()
     kinds: list[Fault | None] = [None, *RETRIED, *HARMLESS, "refuses", "nice", "threads", "fails", "empty"]

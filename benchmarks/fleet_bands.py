@@ -1,10 +1,10 @@
-"""How often what a fleet run says is right, on three and six machines simulated with known truth.
+"""Share of a fleet run's answers that are right, on three and six machines simulated with known truth.
 
     python -m benchmarks.fleet_bands [--fleets 1000] [--json out.json]
 
-As :mod:`benchmarks.bands`, but each target is a machine with a run of its own: processes, tails and stalls of its own,
-and a drift that no other machine shares, so that nothing cancels. Right is an answer of which every statement holds.
-Beside it, the share of the crossovers against the baseline machine whose interval holds the true one.
+Like :mod:`benchmarks.bands`, but each target is a machine with its own run: its own processes, tails and stalls, and a
+drift that no other machine shares, so that nothing cancels. An answer is right if every statement holds. Also printed:
+the share of the crossovers against the baseline machine whose interval contains the true one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from core.studies.sweep.condensed import TargetCurve, target_curve
 from tests.support.replicates import observed
 
 ROUNDS = 8
-OWN_BATCHES = 2  # that only one machine refined to
-DRIFT, DRIFT_CELLS = 0.03, 4.0  # standard deviation of a machine's drift, and for how many cells it lasts
+OWN_BATCHES = 2  # refined by this machine alone
+DRIFT, DRIFT_CELLS = 0.03, 4.0  # standard deviation of a machine's drift, and its correlation length in cells
 
 
 @dataclass(frozen=True)
 class Machines:
-    """Simulated machines: the curve that each was condensed to, and the truth."""
+    """Simulated machines: the curve to which each was condensed, and the truth."""
 
     curves: tuple[tuple[TargetCurve, ...], ...]
     truth: Curves
@@ -44,13 +44,13 @@ class Machines:
 
 
 def machine_curve(rng: np.random.Generator, count: int, truth: str = "changes far apart") -> Machines:
-    """So many machines of one kind of truth."""
+    """Return that many machines of one kind of truth."""
     curves = TRUTHS[truth](rng, count)
     return Machines(tuple((_measured(curve, rng),) for curve in curves), curves)
 
 
 def _measured(curve: paired.Curve, rng: np.random.Generator) -> TargetCurve:
-    """One machine's run, condensed: processes with offsets, cells, drift, heavy tails and stalls of their own."""
+    """Return the condensed run of one machine, with its own offsets, cells, drift, heavy tails and stalls."""
     own = {round(2.0 ** rng.uniform(1, 9)) for _ in range(OWN_BATCHES)}
     batches = np.array(sorted({*GRID, *own}), dtype=float)
     processes = int(rng.choice(PROCESSES))
@@ -66,7 +66,7 @@ def _measured(curve: paired.Curve, rng: np.random.Generator) -> TargetCurve:
 
 
 def _drift(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Of each process over its cells, which it measures one after another."""
+    """Return the drift of each process over its cells, which it measures one after another."""
     keep = math.exp(-1 / DRIFT_CELLS)
     found = np.zeros(shape[:2])
     found[:, 0] = rng.normal(0, DRIFT, shape[0])
@@ -76,7 +76,7 @@ def _drift(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def true_crossover(first: paired.Curve, second: paired.Curve) -> float | None:
-    """The batch at which the second becomes the faster one, or no longer is; None where that does not happen once."""
+    """Return the batch at which the second overtakes the first or falls behind; None unless it occurs exactly once."""
     logs = np.log([first.step_ms(batch) / second.step_ms(batch) for batch in POINTS])
     changes = np.flatnonzero(np.diff(np.sign(logs)))
     return float(POINTS[changes[0]]) if len(changes) == 1 else None
@@ -84,8 +84,10 @@ def true_crossover(first: paired.Curve, second: paired.Curve) -> float | None:
 
 @dataclass(frozen=True)
 class Row:
-    """``right``: share of whole answers; ``covered``: of the crossovers against the baseline that were claimed, and
-    ``crossovers`` how many of the true ones those are; ``width``: their median high / low.
+    """One row of the table.
+
+    ``right``: share of whole answers; ``covered``: coverage of the claimed crossovers against the baseline;
+    ``crossovers``: how many of the true crossovers those are; ``width``: their median high / low.
     """
 
     truth: str

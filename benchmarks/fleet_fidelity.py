@@ -3,16 +3,16 @@
     python -m benchmarks.fleet_fidelity blocks [--sets 24] [--rounds 24] [--json FILE]
     python -m benchmarks.fleet_fidelity runs [--sets 8] [--budget 30] [--json FILE]
 
-*blocks*: a set starts workers twice, by the engine's own launcher: from this program, and from an actor that Ray
-placed on a cluster of one node. All are alive side by side and are timed in rounds of a block each, in an order that is
-drawn anew every round, as a sweep times its targets: what the machine does meanwhile hits both alike. A set's ratio is
-the mean over cells of the median over rounds of the log ratio. Every set has new processes, and templates of its own.
+*blocks*: a set starts workers twice with the engine's own launcher: from this program, and from an actor that Ray
+placed on a cluster of one node. All are alive side by side and are timed in rounds of one block each, in a new random
+order every round, as a sweep times its targets, so that disturbances of the machine affect both alike. A set's ratio is
+the mean over cells of the median over rounds of the log ratio. Every set has new processes and its own templates.
 
-*runs*: the same plan by ``sweep`` and by ``fleet``, whole runs one after the other, each time in the other order. It
-holds all of the way home, and what differs from minute to minute on the machine.
+*runs*: the same plan by ``sweep`` and by ``fleet``, whole runs one after the other, in alternating order. It includes
+the whole way of the results to the store, and the machine's variation from minute to minute.
 
 Both print the ratio of step times, Ray over direct, and a 95 % interval by Student's t over sets. The exit status is 0
-where all of the interval lies within 0.98 to 1.02. 10 minutes each. Run it without nice: a fleet's workers shed it.
+if the whole interval lies within 0.98 to 1.02. 10 minutes each. Run it without nice: a fleet's workers shed it.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ BATCHES = (1, 32, 256)
 START_S = ASK_S = 240.0
 BLOCK_MS, WARMUP_MS = 20.0, 300.0
 Cells = dict[tuple[int, int], float]
-"""By target and batch."""
+"""Values by target and batch."""
 
 
 class Workers:
-    """Workers of all targets, started as the engine starts them; here, or as an actor of Ray's."""
+    """Workers of all targets, started as the engine starts them, here or as a Ray actor."""
 
     def __init__(self) -> None:
-        unhindered()  # as a node of a fleet does
+        unhindered()  # like a node of a fleet
         self._workers: tuple[Worker, ...] = launch_processes(TARGETS, START_S)
 
     def starts(self) -> list[str]:
@@ -80,7 +80,7 @@ Ask = Callable[[int, Request[Any]], Any]
 
 @contextmanager
 def cluster() -> Iterator[str]:
-    """The address of a cluster of this machine alone."""
+    """Yield the address of a cluster of this machine alone."""
     from ray.cluster_utils import Cluster
 
     if os.nice(0) > 0:
@@ -95,7 +95,7 @@ def cluster() -> Iterator[str]:
 
 
 def blocks(sets: int, rounds: int) -> list[Cells]:
-    """Log ratios, Ray over direct, of each set's cells."""
+    """Return the log ratios, Ray over direct, of each set's cells."""
     with cluster() as address:
         ray = connected(address)
         remote = ray.remote(Workers).options(num_cpus=os.cpu_count())
@@ -148,7 +148,7 @@ def _log_ratio(ways: list[Ask], target: int, batch: int, rounds: int, order: ran
 
 
 def runs(sets: int, budget_s: float) -> list[Cells]:
-    """Log ratios as in :func:`blocks`, of whole runs."""
+    """Return log ratios as :func:`blocks` does, from whole runs."""
     plan = SweepPlan(
         workload=WORKLOAD, targets=TARGETS, batches=BATCHES, refine=False, trace=False, step_width=0.001,
         budget_s=budget_s,
@@ -167,7 +167,7 @@ def _pair_of_runs(folder: Path, address: str, number: int) -> Cells:
         command += [str(folder / "plan.json"), "--out", str(out), "--no-store"]
         command += ["--address", address] if way == "ray" else []
         done = subprocess.run([sys.executable, "-m", "core", *command], capture_output=True, text=True, check=False)
-        assert out.exists(), done.stderr  # of one machine there is no comparison, at which a fleet run ends with 1
+        assert out.exists(), done.stderr  # one machine has no comparison, so a fleet run ends with 1
         took[way] = steps_ms(_run_in(out, way))
     found = {cell: math.log(took["ray"][cell] / step_ms) for cell, step_ms in took["direct"].items()}
     print(f"pair {number + 1}: {math.exp(statistics.fmean(found.values())):.4f}", flush=True)
@@ -183,7 +183,7 @@ def _run_in(path: Path, way: str) -> Run:
 
 
 def steps_ms(run: Run) -> Cells:
-    """The step time of each cell: the median over processes of their medians."""
+    """Return the step time of each cell: the median over processes of their medians."""
     of: dict[tuple[int, int], dict[int, list[float]]] = {}
     for item in run.rounds:
         for block in item.blocks:
@@ -192,7 +192,7 @@ def steps_ms(run: Run) -> Cells:
 
 
 def summary(found: list[Cells]) -> dict[str, Any]:
-    """The ratio over all sets with its interval, printed and returned."""
+    """Return the ratio over all sets with its interval, and print it."""
     for target, batch in sorted(found[0]):
         ratio = math.exp(statistics.fmean(each[target, batch] for each in found))
         print(f"{full_name(TARGETS[target])} at batch {batch:5,}: Ray over direct {ratio:.4f}")

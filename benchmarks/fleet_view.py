@@ -2,11 +2,11 @@
 
     python -m benchmarks.fleet_view [--machines 10 100 300 1000] [--url postgresql://…] [--repeats 9] [--json FILE]
 
-The runs are made, not measured: templates of 500 rounds, copied under ids of their own, each with a condensed curve
-that scatters as machines of eight kinds do, two targets each. SQLite in a temporary folder, and the empty PostgreSQL
-database of ``--url`` (``.ci/postgres start`` makes one), in which it leaves its tables. What a page does on the data's
-side is timed: reading the study and the condensed runs, the answer, its picture, its table, the history beside it.
-Nothing is cached between two times; a first, uncounted one warms the modules.
+The runs are made, not measured: templates of 500 rounds, copied under their own ids, each with a condensed curve that
+scatters as machines of eight kinds do, with two targets each. They are stored in SQLite in a temporary folder, and in
+the empty PostgreSQL database of ``--url`` (``.ci/postgres start`` makes one), which keeps its tables afterwards. The
+data side of a page is timed: reading the study and the condensed runs, the answer, its chart, its table, the history
+beside it. Nothing is cached between repeats; a first, uncounted one loads the modules.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ GOAL_MS = 500.0
 KINDS, BATCHES, PROCESSES, ROUNDS_EACH = 8, tuple(2**i for i in range(10)), 5, 500
 STUDY_ID = "20260105-made-fleet"
 PAGE_ROWS = ("open the fleet run", "condensed runs", "answer", "picture", "table")
-"""What a page takes together."""
+"""The parts whose sum is the time of a page."""
 
 
 def fill(store: Store, count: int) -> FleetStudy:
-    """A fleet run of so many made machines, with their rounds."""
+    """Store a fleet run of that many made machines, with their rounds."""
     rng, runs, a_pass = np.random.default_rng(1), [], ROUNDS_EACH // PROCESSES // len(BATCHES)
     for kind in range(KINDS):
         run = make_run(
@@ -77,7 +77,7 @@ def fill(store: Store, count: int) -> FleetStudy:
         created_at="2026-01-05T09:00:00+00:00", plan=FleetPlan(sweep=make_plan(BATCHES)), machines=machines
     )
     store.add_study(FLEET.name, STUDY_ID, study)
-    with store._database.read() as db:  # as PostgreSQL does by itself, in time
+    with store._database.read() as db:  # PostgreSQL does this by itself after a while
         db.execution_options(isolation_level="AUTOCOMMIT").execute(
             text("ANALYZE" if store._database.is_sqlite else "VACUUM ANALYZE")
         )
@@ -85,7 +85,7 @@ def fill(store: Store, count: int) -> FleetStudy:
 
 
 def _unlike(template: CondensedRun, run_id: str, rng: np.random.Generator) -> CondensedRun:
-    """As another machine of that kind would be: 3 % faster or slower, and scattered as its errors say."""
+    """Return the curve of another machine of that kind: 3 % faster or slower, with scatter by its errors."""
     curves = []
     for curve in template.curves:
         off = rng.normal(0, 0.03) + rng.normal(0, 0.01, len(curve.batches))
@@ -95,7 +95,7 @@ def _unlike(template: CondensedRun, run_id: str, rng: np.random.Generator) -> Co
 
 
 def asked(store: Store, study: FleetStudy) -> dict[str, Callable[[], object]]:
-    """What is timed, by name."""
+    """Return the timed actions by name."""
     curves = store.curves(study.part_ids)
     answer: FleetAnswer = answer_of(study, curves)
     batches = shown_batches(answer)
@@ -112,7 +112,7 @@ def asked(store: Store, study: FleetStudy) -> dict[str, Callable[[], object]]:
 
 
 def measure(url: str, count: int, repeats: int) -> dict[str, float]:
-    """Medians in ms, what a page takes together, and the memory that this program has taken by then."""
+    """Return medians in ms, their sum for a page, and this program's memory by then."""
     store = Store(url)
     start = time.perf_counter()
     study = fill(store, count)
@@ -124,7 +124,7 @@ def measure(url: str, count: int, repeats: int) -> dict[str, float]:
 
 
 def growth(found: dict[int, dict[str, float]], name: str) -> float | None:
-    """The exponent of the growth from the smallest to the largest number of machines: 1 is in proportion."""
+    """Return the exponent of growth from the smallest to the largest number of machines; 1 is proportional."""
     sizes = sorted(found)
     if len(sizes) < 2:
         return None

@@ -2,17 +2,17 @@
 
     python -m benchmarks.forks [--sets 12] [--json FILE]
 
-Linux only. A set holds two templates, two forks of each, and four workers started afresh, all alive side by side, of
-one target with one thread. At each cell the eight are timed in rounds of a block each, in an order that is drawn anew
-every round. A round's blocks come within a second, so what the machine does meanwhile hits them alike; a process's
-value is the median over rounds of its log step time less the round's median over all eight. Nested analysis of
-variance over all sets then gives three numbers for each cell: the variance between forks of one template, the
-variance that templates add, and the variance between fresh processes. The same from halves of the rounds says how much
-of each is left of the timing itself, and is taken off. Intervals resample sets.
+Linux only. A set holds two templates, two forks of each, and four fresh workers, all alive side by side, of one target
+with one thread. At each cell the eight are timed in rounds of one block each, in a new random order every round. A
+round's blocks fall within a second, so disturbances of the machine affect them alike; a process's value is the median
+over rounds of its log step time minus the round's median over all eight. Nested analysis of variance over all sets then
+gives three numbers for each cell: the variance between forks of one template, the variance that templates add, and the
+variance between fresh processes. The same from halves of the rounds gives the variance of the timing itself, which is
+subtracted. Intervals resample sets.
 
 All of that is done twice: with the time of the clock, and with the CPU time of the worker's threads (schedstat, in
-nanoseconds), in which other programs that take a core away do not show: on a busy machine only that tells processes
-apart.
+nanoseconds), which excludes the time that other programs take from a core: on a busy machine only that separates
+processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from core.worker.process import ProcessWorker, worker_environment
 from core.worker.protocol import Prepare, RunBlock
 from core.worker.templates import COMMAND, Template, key_of
 
-TEMPLATES, FORKS, FRESH = 2, 2, 4  # of one set
+TEMPLATES, FORKS, FRESH = 2, 2, 4  # numbers per set
 START_S, ASK_S = 240.0, 240.0
 RESAMPLES = 2_000
 BLOCK_MS = 10.0
@@ -55,18 +55,19 @@ CELLS = (
     Cell(Target(threads=1), 128),
     Cell(Target(threads=1, execution="xla"), 32),
 )
-"""One worker serves all of them: what differs is no matter of the process."""
+"""Cells of every worker; one worker serves all of them, since the process is the same for each."""
 WORKLOAD = Workload(network="784-512-512-10")
 
 
 Estimate = tuple[float, float, float]
-"""With its 95 % interval."""
+"""Estimate with its 95 % interval."""
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """Standard deviations of the log step time between processes, percent, that of the timing taken off; ratios of
-    variances; ``shift_pct``: how much slower a fork is than a fresh process.
+    """Standard deviations of the log step time between processes, in percent, and ratios of variances.
+
+    That of the timing is subtracted. ``shift_pct``: how much slower a fork is than a fresh process.
     """
 
     cell: str
@@ -87,7 +88,7 @@ def template() -> Template:
 
 
 def one_set(rounds: int, seed: int) -> np.ndarray:
-    """Log milliseconds a step: (cell, clock or CPU, round, process), forks first, template by template."""
+    """Return log milliseconds per step as (cell, clock or CPU, round, process), forks first, template by template."""
     templates = [template() for _ in range(TEMPLATES)]
     workers: list[ProcessWorker] = []
     try:
@@ -110,7 +111,7 @@ def one_set(rounds: int, seed: int) -> np.ndarray:
 
 
 def _cell(cell: Cell, slot: int, workers: list[ProcessWorker], rounds: int, order: random.Random) -> np.ndarray:
-    """Prepared in an order that is drawn, too; all blocks of a cell have the same number of steps."""
+    """Measure one cell, prepared in a random order; all its blocks have the same number of steps."""
     steps = None
     for worker in order.sample(workers, len(workers)):
         done = worker.ask(
@@ -132,20 +133,22 @@ def _cell(cell: Cell, slot: int, workers: list[ProcessWorker], rounds: int, orde
 
 
 def _cpu_ms(pid: int) -> float:
-    """CPU time of all threads of a process so far."""
+    """Return the CPU time of all threads of a process so far."""
     spent_ns = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the thread has just ended
             spent_ns += int((thread / "schedstat").read_text().split()[0])
     return spent_ns * 1e-6
 
 
 def components(logs: np.ndarray, quantile: float) -> np.ndarray:
-    """Of one cell in one set: variance between forks, of templates, between fresh processes, of the timing; shift."""
+    """Return variances between forks, of templates, between fresh processes and of timing, and the shift, for a cell in
+    a set.
+    """
     centred = logs - np.median(logs, axis=1, keepdims=True)
     value = np.quantile(centred, quantile, axis=0)
     halves = [np.quantile(centred[start::2], quantile, axis=0) for start in (0, 1)]
-    timing = float(np.mean((halves[0] - halves[1]) ** 2) / 4)  # half the rounds have twice the variance
+    timing = float(np.mean((halves[0] - halves[1]) ** 2) / 4)  # half as many rounds have twice the variance
     forked = value[: TEMPLATES * FORKS].reshape(TEMPLATES, FORKS)
     fresh = value[TEMPLATES * FORKS :]
     within = float(np.mean(np.var(forked, axis=1, ddof=1)))
@@ -155,11 +158,11 @@ def components(logs: np.ndarray, quantile: float) -> np.ndarray:
 
 
 def scatter(name: str, found: np.ndarray, seed: int = 0) -> Scatter:
-    """``found``: the components of each set; of several cells their mean stands for all."""
+    """Summarise the components ``found`` of each set; several cells are represented by their mean."""
     picks = np.random.default_rng(seed).integers(0, len(found), (RESAMPLES, len(found)))
-    means = np.vstack([found.mean(axis=0), found[picks].mean(axis=1)])  # the first is the estimate
+    means = np.vstack([found.mean(axis=0), found[picks].mean(axis=1)])  # the first row is the estimate
     forks, templates, fresh, timing, shift = means.T
-    floor = 0.02 * timing  # what is left of a variance cannot be told from nothing below this
+    floor = 0.02 * timing  # below this a remaining variance cannot be distinguished from zero
 
     def estimate(values: np.ndarray) -> Estimate:
         low, high = np.quantile(values[1:], (0.025, 0.975))

@@ -1,8 +1,8 @@
-"""Each framework's block beside the barest loop that anybody would write: ``python -m benchmarks.frameworks jax``.
+"""Each framework's block beside the barest loop that anyone would write: ``python -m benchmarks.frameworks jax``.
 
-For every framework named, in a process of its own: the engine prepares a cell as in a sweep, and a loop that knows
-nothing of the engine runs the same network in the same framework. Blocks of both alternate, so that each ratio is of
-neighbours in time.
+For every framework named, in its own process: the engine prepares a cell as in a sweep, and a loop that knows nothing
+of the engine runs the same network in the same framework. Blocks of both alternate, so that each ratio is of neighbours
+in time.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ LOOP_MS = 4000.0
 GOAL = 0.05
 
 Bare = Callable[[Workload, int], Callable[[int], float]]
-"""(workload, batch) to a loop: so many steps, then one wait; milliseconds."""
+"""Function of (workload, batch) that returns a loop: it runs so many steps, waits once, and returns milliseconds."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Medians; ``ratio`` is of our block over the bare one, with the 95 % interval of its median; ``of_fit`` of our
-    block over the framework's own loop, where it has one.
+    """Medians of one cell.
+
+    ``ratio`` is of our block over the bare one, with the 95 % interval of its median; ``of_fit`` is our block over the
+    framework's own loop, if it has one.
     """
 
     framework: str
@@ -65,7 +67,7 @@ class Cell:
 
 
 def compiled(workload: Workload) -> Any:
-    """A network as anybody compiles it."""
+    """Compile the network in the usual way."""
     import keras
 
     model = workload.network.build(keras)
@@ -75,7 +77,7 @@ def compiled(workload: Workload) -> Any:
 
 
 def timed(steps: int, step: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
-    gc.disable()  # as our blocks do; collecting first would leave cold caches to this loop alone
+    gc.disable()  # like our blocks; collecting first would leave cold caches to this loop alone
     start = time.perf_counter_ns()
     for _ in itertools.repeat(None, steps):
         last = step()
@@ -126,7 +128,7 @@ def bare_jax(workload: Workload, batch: int) -> Callable[[int], float]:
 
 
 def bare_litert(workload: Workload, batch: int) -> Callable[[int], float]:
-    """The model converted as it is, its input resized to the batch and set once; one thread."""
+    """Return the loop of the converted model, its input resized to the batch and set once, on one thread."""
     import tensorflow as tf
 
     program = tf.lite.TFLiteConverter.from_keras_model(compiled(workload)).convert()
@@ -161,7 +163,7 @@ def bare_torch(workload: Workload, batch: int) -> Callable[[int], float]:
 
 
 def bare_pytorch(workload: Workload, batch: int) -> Callable[[int], float]:
-    """The loop of PyTorch's tutorials."""
+    """Return the loop of PyTorch's tutorials."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -190,11 +192,11 @@ BARE: dict[str, Bare] = {
     "tensorflow": bare_tensorflow, "jax": bare_jax, "torch": bare_torch, "pytorch": bare_pytorch,
     "litert": bare_litert,
 }  # fmt: skip
-"""A framework is added with its barest loop."""
+"""The barest loop of each framework; a new framework adds its own."""
 
 
 def measure(framework: str, threads: int | None, mode: Mode, batches: Sequence[int], pairs: int) -> list[Cell]:
-    """In this process, which is the framework's own; inference of one that does not train."""
+    """Measure in this process, which belongs to the framework; inference for a framework that does not train."""
     mode = mode if FRAMEWORKS[framework].trains else "infer"
     target = Target(framework=framework, threads=threads)  # type: ignore[arg-type]
     engine, _ = importlib.import_module(FRAMEWORKS[framework].module).start(Hello(target=target, allow_code=True))
@@ -218,7 +220,7 @@ def measure(framework: str, threads: int | None, mode: Mode, batches: Sequence[i
 
 
 def own_code(engine: Any) -> Code:
-    """The same network as native PyTorch has it."""
+    """Return the same network in native PyTorch."""
     described = engine.describe(Describe(entry=OWN, folder=str(ROOT)))
     return described_network(OWN, str(ROOT), described, "pytorch")
 

@@ -1,17 +1,16 @@
 """Does the adaptive map find the break-even contour of the full grid with a quarter of its cells?
 
 On two real CPU targets (one thread with XLA against two threads, whose lead changes clearly): the adaptive map with at
-most a quarter of the settings' visits, then the whole grid, each setting once with the same rounds. Printed are visits,
-seconds, and how far apart the two contours lie on every line of the map that both cross, in octaves, beside what the
-intervals allow for. Targets that nearly tie
-have a contour that is ill-conditioned by itself, so a second adaptive map, measured the same way, says how far two
-measurements of the same thing lie apart.
+most a quarter of the settings' visits, then the whole grid, each setting once with the same rounds. It prints visits,
+seconds, and the distance between the two contours on every line of the map that both cross, in octaves, beside the
+distance that the intervals allow. Targets that nearly tie have an ill-conditioned contour, so a second adaptive map,
+measured the same way, shows how far two measurements of the same thing lie apart.
 
     python -m benchmarks.frontier [--side 5] [--targets A B] [--batches 4 1024] [--adaptive-only] [--json out.json]
     python -m benchmarks.frontier --simulate 40
 
 With ``--side 8`` whole numbers leave 6 × 8 × 8 settings, which take some 25 minutes. ``--simulate`` measures nothing:
-on machines with known truth it prints the contour's error, adaptive and full grid, and how often the band holds it.
+on machines with known truth it prints the contour's error, adaptive and full grid, and the coverage of its band.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from tests.support.frontiers import (
 from tests.support.simulation import NoiseModel
 
 NOISY = NoiseModel(tail=0.04, own_drift=0.03, process=0.035, cell=0.02)
-STARTS = 3  # of the full grid
+STARTS = 3  # for the full grid
 DEADLINE_S = 300.0
 
 
@@ -87,7 +86,7 @@ def grid(side: int, targets: tuple[Target, Target], low: int, high: int) -> Fron
 
 
 def measured(plan: FrontierPlan, adaptive_only: bool) -> list[dict[str, Any]]:
-    """Adaptive, full, adaptive again: drift of the machine then speaks for neither."""
+    """Measure adaptive, full, adaptive again, so that drift of the machine favours neither."""
     answers = [adaptive(plan)]
     if not adaptive_only:
         answers += [whole(plan), adaptive(plan)]
@@ -101,14 +100,14 @@ def measured(plan: FrontierPlan, adaptive_only: bool) -> list[dict[str, Any]]:
 
 def adaptive(plan: FrontierPlan) -> FrontierAnswer:
     engine.MAX_VISITS = len(plan.grid) // 4
-    # the budget that a quarter of the grid takes, at some 2 s a visit, so that starts share it
+    # budget of a quarter of the grid at some 2 s per visit, so that starts share it
     budget_s = 2.0 * engine.MAX_VISITS + 30.0
     with real_tools(*plan.targets) as tools:
         return frontier_answer(engine.run_frontier(tools, plan.model_copy(update={"budget_s": budget_s})))
 
 
 def whole(plan: FrontierPlan) -> FrontierAnswer:
-    """Every setting once, in random order, spread over the starts; rounds as in a visit."""
+    """Measure every setting once, in random order, spread over the starts, with the rounds of a visit."""
     clock, rounds = WallClock(), []
     begin_s = clock.now_s()
     order = np.random.default_rng(0).permutation(len(plan.grid))
@@ -161,7 +160,7 @@ def summary(name: str, answer: FrontierAnswer) -> dict[str, Any]:
 
 
 def apart(one: FrontierAnswer, other: FrontierAnswer) -> dict[str, Any]:
-    """How far two contours lie apart along width and batch, and on how many lines their intervals overlap."""
+    """Return the distances of two contours along width and batch, and on how many lines their intervals overlap."""
     plan, octaves, overlap = one.study.plan, [], []
     for axis in ("width", "batch"):
         held_low = plan.values(axis)[0]
@@ -184,7 +183,9 @@ def apart(one: FrontierAnswer, other: FrontierAnswer) -> dict[str, Any]:
 
 
 def simulated(count: int) -> list[dict[str, Any]]:
-    """Errors in octaves and coverage, on usual and noisy machines, with and without a kink, and a short budget."""
+    """Return errors in octaves and coverage, on usual and noisy machines, with and without a kink, and a short
+    budget.
+    """
     lines = []
     for name, noise, kink, budget_s in (
         ("usual", NoiseModel(), False, 240.0),

@@ -2,10 +2,10 @@
 
     python -m benchmarks.history [--runs 1000 10000 100000] [--url postgresql://…] [--repeats 20] [--json FILE]
 
-The runs are made, not measured: small ones from seeds, copied under names, days and tags of their own, and a few of 495
-rounds, which are opened and compared. SQLite in a temporary folder, and the empty PostgreSQL database of ``--url``
-(``.ci/postgres start`` makes one), in which it leaves its tables. Times are wall time in one process, with the analysis
-where something is opened or compared; a first, uncounted call warms each.
+The runs are made, not measured: small ones from seeds, copied under their own names, days and tags, and a few of 495
+rounds, which are opened and compared. They are stored in SQLite in a temporary folder, and in the empty PostgreSQL
+database of ``--url`` (``.ci/postgres start`` makes one), which keeps its tables afterwards. Times are wall time in one
+process, with the analysis when something is opened or compared; a first, uncounted call warms up each.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SMALL = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 
 
 
 def fill(store: Store, count: int) -> list[str]:
-    """So many made runs; the ids of those that are opened."""
+    """Store that many made runs; return the ids of those that are opened."""
     templates = [
         store.add(make_run(seed, floors_ms=(0.3, 0.6 + 0.1 * seed), **SMALL))  # type: ignore[arg-type]
         for seed in range(1, TEMPLATES + 1)
@@ -66,7 +66,7 @@ def fill(store: Store, count: int) -> list[str]:
         for n in range(OPENED)
     ]
     ids = [store.add(run.model_copy(update={"rounds": run.rounds[:495]})) for run in large]
-    with store._database.read() as db:  # as PostgreSQL does by itself, in time
+    with store._database.read() as db:  # PostgreSQL does this by itself after a while
         db.execution_options(isolation_level="AUTOCOMMIT").execute(
             text("ANALYZE" if store._database.is_sqlite else "VACUUM ANALYZE")
         )
@@ -79,7 +79,7 @@ def _chunks(count: int, size: int) -> Iterator[range]:
 
 
 def _copy(row: dict[str, object], n: int) -> dict[str, object]:
-    """A row of its own name, network, machine and day."""
+    """Return a copy of the row with its own name, network, machine and day."""
     day = FIRST_DAY + timedelta(minutes=7 * n)
     copy = row | {
         "id": f"{row['id']}-{n:06d}", "name": f"nightly {n}", "created_at": day.isoformat(),
@@ -89,7 +89,7 @@ def _copy(row: dict[str, object], n: int) -> dict[str, object]:
 
 
 def asked(store: Store, ids: Sequence[str], count: int) -> dict[str, Callable[[], object]]:
-    """What is timed, by name."""
+    """Return the timed actions by name."""
     rare, turn = f"nightly {count // 2}", iter(range(10**9))
 
     def opened(run_id: str) -> tuple[Run, object]:
@@ -125,7 +125,7 @@ def median_ms(act: Callable[[], object], repeats: int) -> float:
 
 
 def measure(url: str, count: int, repeats: int) -> dict[str, float]:
-    """Medians in ms; ``start`` opens the filled store once."""
+    """Return medians in ms; ``start`` opens the filled store once."""
     store = Store(url)
     start = time.perf_counter()
     ids = fill(store, count)
@@ -141,7 +141,7 @@ def measure(url: str, count: int, repeats: int) -> dict[str, float]:
 
 
 def empty(url: str) -> None:
-    """Leave nothing of an earlier size in the PostgreSQL database."""
+    """Remove the tables of an earlier size from the PostgreSQL database."""
     store = Store(url)
     with store._database.write() as db:
         for table in ("runs", "rounds", "records", "tags", "curves", "schema_version"):

@@ -1,9 +1,9 @@
-"""A made-up GPU for the real program, to look at: nothing that this shows is a measurement.
+"""A made-up GPU for the real program, for viewing its output: nothing that it shows is a measurement.
 
     python -m benchmarks.made_up_gpu --state throttled [--out FOLDER] [--budget SECONDS] [--shots] [--serve PORT]
 
 Runs the real commands ``devices`` and ``sweep`` with a made-up card in that state (tests/support/made_up) and keeps
-what they print, with ``run.json``, in FOLDER/STATE. ``--shots`` takes pictures of the pages, before and after the run;
+their output, with ``run.json``, in FOLDER/STATE. ``--shots`` takes pictures of the pages, before and after the run;
 ``--serve`` then shows them in a browser until it is stopped.
 """
 
@@ -30,7 +30,7 @@ COMMAND_S = 300.0
 
 @contextlib.contextmanager
 def state_environment(name: str, folder: Path) -> Iterator[dict[str, str]]:
-    """Variables for the real program in that state; the other process on the card runs meanwhile."""
+    """Yield the environment of the real program in that state, while the other process on the card runs."""
     folder.mkdir(parents=True, exist_ok=True)
     if STATES[name].other_bytes is None:
         yield environment(name, folder)
@@ -47,7 +47,7 @@ def state_environment(name: str, folder: Path) -> Iterator[dict[str, str]]:
 
 
 def run_command(variables: dict[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``python -m core`` with these arguments; what it prints is kept beside."""
+    """Run ``python -m core`` with these arguments and keep its output in the folder."""
     command = [sys.executable, "-m", "core", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=COMMAND_S)
     said = f"$ breakeven {' '.join(arguments)}\n{done.stdout}{done.stderr}[exit status {done.returncode}]\n"
@@ -64,7 +64,7 @@ def sweep_arguments(state: str, folder: Path, budget_s: float) -> tuple[str, ...
 
 
 def take_shots(address: str, folder: Path, when: str, pages: dict[str, str]) -> None:
-    """A picture of the whole of each page in each size."""
+    """Take a picture of the whole of each page in each size."""
     with open_browser() as browser:
         for width, height, scheme in SIZES:
             context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -79,7 +79,7 @@ def take_shots(address: str, folder: Path, when: str, pages: dict[str, str]) -> 
 
 
 def _whole(page: Any, height: int) -> None:
-    """Wait until the page is drawn, then make the window as high as its content, which scrolls within."""
+    """Wait until the page is drawn, then make the window as high as its content, which scrolls inside it."""
     page.locator("h1, h2, h3").first.wait_for()
     for _ in range(2):
         page.locator('[data-test-script-state="notRunning"]').first.wait_for(state="attached")

@@ -1,11 +1,11 @@
 """Is the memory that a workload needs predicted well, and is “fits” ever wrong? Measured on this CPU.
 
-First, one cell after the other, each in a fresh worker process: networks of all families, training and inference,
-graph and XLA, several batches. The peak over the framework's own memory stands beside the prediction, which is made in
+First, one cell after the other, each in a fresh worker process: networks of all families, training and inference, graph
+and XLA, several batches. The peak beyond the framework's own memory is compared with the prediction, which is made in
 three ways: as shipped, fitted to all other workloads, and fitted to the workloads of all other families. Printed: the
-median error, how often the peak was above the prediction (under-estimates), and how often above its upper bound.
-Then searches for the largest batch under small limits, each with what it learns from the ones before, and the rate at
-which “fits” was wrong.
+median error, how often the peak was above the prediction (under-estimates), and how often above its upper bound. Then
+searches for the largest batch under small limits, each with what it learns from the ones before, and the rate at which
+“fits” was wrong.
 
     python -m benchmarks.memory [--only 5] [--limit-gb 1.5] [--budget 60]
 """
@@ -30,9 +30,9 @@ from core.studies.memory.run import MemorySearch, run_memory_study
 from core.worker.process import launch_processes
 from core.worker.protocol import Prepare, WorkerError
 
-MOST_BYTES = 3_500_000_000  # no cell may hold more: the machine is shared
+MOST_BYTES = 3_500_000_000  # limit per cell, since the machine is shared
 DEADLINE_S = 180.0
-# family, network, mode, optimizer, execution, batch; the first five are a trial of all families
+# family, network, mode, optimizer, execution, batch; the first five cover all families
 CELLS = (
     ("mlp", "784-1024x8-10", "train", "adam", "graph", 4096),
     ("cnn", "lenet5", "train", "adam", "graph", 4096),
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def measure(row: tuple[str, str, str, str, str, int]) -> Cell | None:
-    """One cell in a fresh process; None, with the reason printed, where it did not get through."""
+    """Measure one cell in a fresh process; if it fails, print the reason and return None."""
     family, name, mode, optimizer, execution, batch = row
     network = network_from_name(name, family)
     workload = Workload.model_validate({"network": network, "mode": mode, "optimizer": optimizer})
@@ -167,7 +167,7 @@ def rms(values: Sequence[float]) -> float:
 
 
 def predict(cell: Cell, cells: Sequence[Cell], may_use: Callable[[Cell, Cell], bool]) -> tuple[float, float]:
-    """Predicted bytes over the framework's own and the upper bound, from the cells that may be used."""
+    """Return predicted bytes beyond the framework's own and the upper bound, from the cells that may be used."""
     used = [other.peak for other in cells if may_use(cell, other)]
     peak = cell.peak
     bounds = Forecast(peak.workload, peak.target, fit_model(used, peak.workload, peak.target), 0).at(peak.batch)

@@ -72,7 +72,7 @@ while here():  # as the server and the browser were seen to take in turn: 0.25 a
     spin(0.2)
     rest(1.45)
 """
-OPEN_PAGE = "open page"  # a real one, from which the sweep is measured (benchmarks.equal_server)
+OPEN_PAGE = "open page"  # a real page, from which the sweep is measured (benchmarks.equal_server)
 SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "one core": (ONE_CORE,),
@@ -84,13 +84,17 @@ SCRIPTS: Mapping[str, tuple[str, ...]] = {
     OPEN_PAGE: (),
 }
 SETTLE_S = {"none": 0.0, OPEN_PAGE: 0.0, "training": 12.0}
-"""Until the neighbour does what it is there for; else ``BEGIN_S``."""
+"""Seconds until the neighbour does its work; ``BEGIN_S`` for those not named."""
 BEGIN_S = 1.0
 
 
 @contextlib.contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Run that neighbour meanwhile. Raises RuntimeError where it ended by itself."""
+    """Run that neighbour meanwhile.
+
+    Raises:
+        RuntimeError: The neighbour ended by itself.
+    """
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     started = [
         subprocess.Popen(

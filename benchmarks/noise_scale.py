@@ -1,9 +1,9 @@
-"""Is the gradient noise scale right where its answer is known, and does it predict the steps that other batches take?
+"""Is the gradient noise scale right for a known answer, and does it predict the steps that other batches take?
 
-Known answer: linear regression with known gradient covariance (tests/support/noises.py) in a real worker, whose task is
-replaced by it; many independent studies, and how often their intervals hold the truth. Steps: a small network on a
-teacher's task is really trained to the same loss at several batches, each at the best learning rate of a grid, and the
-steps it took are printed beside those predicted from the noise scale measured at the reference batch alone.
+Known answer: linear regression with known gradient covariance (tests/support/noises.py) in a real worker, whose task it
+replaces, in many independent studies, with the coverage of their intervals. Steps: a small network on a teacher's task
+is really trained to the same loss at several batches, each at the best learning rate of a grid, and its steps are
+printed beside those predicted from the noise scale measured at the reference batch alone.
 
     python -m benchmarks.noise_scale [--studies 60] [--network 64-128-10] [--optimizer sgd] [--seeds 3]
 """
@@ -31,7 +31,7 @@ INPUTS, DISTANCE = 20, 0.5
 TRACE, SQUARED = (INPUTS + 1) * DISTANCE**2 + INPUTS, DISTANCE**2  # tests/support/noises.py derives both
 SMALL, PARTS, DRAWS = 16, 16, 8
 REFERENCE, BATCHES = 64, (16, 64, 256, 1024, 4096)
-RATES = {"sgd": 0.05, "momentum": 0.005, "adam": 0.001}  # the middle of each grid, at the reference batch
+RATES = {"sgd": 0.05, "momentum": 0.005, "adam": 0.001}  # middle of each grid at the reference batch
 FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0)
 TARGET_LOSS, MOST_SAMPLES = 1.0, 2_000_000
 
@@ -68,12 +68,12 @@ def main() -> None:
 
 
 def regression(studies: int) -> None:
-    """Estimates of the known noise scale by the real worker, and how often their 95 % intervals hold it."""
+    """Print the real worker's estimates of the known noise scale, and the coverage of their 95 % intervals."""
     worker = ProcessWorker(Target(), command=(sys.executable, "-c", REGRESSION))
     found = []
     try:
         worker.wait_ready(DEADLINE_S)
-        plain = Workload(network=f"{INPUTS}-8-2", optimizer="sgd")  # the worker replaces it
+        plain = Workload(network=f"{INPUTS}-8-2", optimizer="sgd")  # replaced by the worker
         worker.ask(OpenTraining(workload=plain, batch=REFERENCE, learning_rate=0.1), DEADLINE_S)
         for _ in range(studies):
             asked = SampleGradients(small=SMALL, parts=PARTS, draws=DRAWS)
@@ -90,7 +90,7 @@ def regression(studies: int) -> None:
 
 
 def steps(workload: Workload, seeds: int) -> None:
-    """Steps to the target loss, measured at each batch's best learning rate, beside those predicted."""
+    """Print the steps to the target loss, measured at each batch's best learning rate, beside those predicted."""
     (worker,) = launch_processes((Target(),), DEADLINE_S)
     try:
         measured = {batch: best_rate(worker, workload, batch, seeds) for batch in BATCHES}
@@ -117,9 +117,9 @@ def steps(workload: Workload, seeds: int) -> None:
 
 
 def best_rate(worker: ProcessWorker, workload: Workload, batch: int, seeds: int) -> tuple[float, list[float]]:
-    """The learning rate of the grid with the fewest steps to the target loss, and those of each seed.
+    """Return the learning rate of the grid with the fewest steps to the target loss, and the steps of each seed.
 
-    The grid moves with the square root of the batch, the middle between the rules in use.
+    The grid scales with the square root of the batch, the middle between the rules in use.
     """
     middle = RATES[workload.optimizer] * math.sqrt(batch / REFERENCE)
     found = []
@@ -130,7 +130,7 @@ def best_rate(worker: ProcessWorker, workload: Workload, batch: int, seeds: int)
 
 
 def steps_to_loss(worker: ProcessWorker, workload: Workload, batch: int, rate: float, seed: int) -> float:
-    """Steps until the held-out loss is at the target, as a study counts them; infinite where it is not reached."""
+    """Return the steps until the held-out loss reaches the target, counted as in a study; infinite if it does not."""
     request = OpenTraining(workload=workload, batch=batch, learning_rate=rate, seed=seed)
     losses = [LossPoint(step=0, loss=worker.ask(request, DEADLINE_S).loss)]
     while losses[-1].step * batch < MOST_SAMPLES:

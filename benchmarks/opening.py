@@ -1,13 +1,13 @@
-"""How long does a page take to open? From the address to the drawn chart, on the first opening of a server and later.
+"""Time to open a page: from the address to the drawn chart, on the first opening of a server and later.
 
     python -m benchmarks.opening [--repeats 5] [--json FILE]
 
-A real server with an empty store, so that the shipped example is shown, and a real browser on the same machine.
-*First*: the first page that a server is asked for, in a browser without a cache, once for each of --servers servers.
-*New browser*: the same later, in a browser without a cache. *Reload*: once more in the same browser. Then every page in
-a browser that has been there. Each time is divided at the moments at which the browser opens its connection (before:
-the frontend's own files), at which the server's first element comes (before: the session, imports, the router) and at
-which the script has ended; the rest is drawn after that.
+A real server with an empty store, which shows the shipped example, and a real browser on the same machine. *First*: the
+first page requested from a server, in a browser without a cache, once for each of --servers servers. *New browser*: the
+same later, in a browser without a cache. *Reload*: once more in the same browser. Then every page in a browser that has
+been there. Each time is split at the moments when the browser opens its connection (before it: the frontend's own
+files), when the server's first element arrives (before it: the session, imports, the router) and when the script ends;
+the rest is drawn after that.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DRAWN = """count => document.querySelector('[data-test-script-state="notRunning"
 
 @dataclass(frozen=True)
 class Opening:
-    """Seconds from asking for the address: connection opened, script ended, heading and first chart drawn."""
+    """Seconds from requesting the address to: connection opened, script ended, heading and first chart drawn."""
 
     page: str
     how: str
@@ -47,7 +47,7 @@ class Opening:
 
 
 def opening(page: Any, address: str, name: str, how: str) -> Opening:
-    """``page`` is a tab of the browser; with ``how`` "reload" it shows that address already."""
+    """Open a page and time it; ``page`` is a browser tab that already shows the address if ``how`` is "reload"."""
     at: dict[str, float] = {}
     start = time.perf_counter()
     page.on("websocket", lambda _: at.setdefault("connected", time.perf_counter() - start))
@@ -69,7 +69,7 @@ def _tab(browser: Any) -> Any:
 
 
 def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
-    """Of new servers and new browsers."""
+    """Return the openings of new servers and new browsers."""
     found = []
     for name in names:
         for _ in range(servers):
@@ -83,13 +83,13 @@ def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
 
 
 def later_openings(repeats: int) -> list[Opening]:
-    """Of one server, which was asked for every page before."""
+    """Return the openings of one server on which every page has been requested before."""
     found = []
     with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, open_browser() as browser:
         known = _tab(browser)
         for name in PAGES:
             opening(known, server.address, name, "once")
-        known.goto("about:blank")  # a page that stays open goes on asking
+        known.goto("about:blank")  # an open page would keep polling
         for _ in range(repeats):
             fresh = _tab(browser)
             found.append(opening(fresh, server.address, "", "new browser"))
@@ -104,7 +104,7 @@ def later_openings(repeats: int) -> list[Opening]:
 
 
 def rows(found: list[Opening]) -> list[Opening]:
-    """Medians by page and way of opening, in the order of their first."""
+    """Return medians by page and way of opening, in the order of first occurrence."""
     grouped: dict[tuple[str, str], list[Opening]] = {}
     for one in found:
         grouped.setdefault((one.page, one.how), []).append(one)

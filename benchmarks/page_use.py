@@ -1,6 +1,6 @@
 """CPU time of an open page during a sweep, in the engine's pauses and between them (benchmarks.polling --use).
 
-Linux only: the engine's threads are told from those of the page by /proc. The server's part of the page is its whole
+Linux only: /proc separates the engine's threads from those of the page. The server's part of the page is its whole
 CPU time without that of the threads that live as long as the sweep, except the event loop's; Streamlit's scripts run
 in threads of a moment.
 """
@@ -16,10 +16,10 @@ import psutil
 
 from benchmarks.server import Server, browser_processes
 
-GOAL = 0.02  # of a core, by the server between pauses
+GOAL = 0.02  # of a core used by the server between pauses
 SAMPLE_S = 0.1
-DRAWING_S = 1.5  # after a pause was announced: the page draws; what a slow browser does later counts as between
-LIVES = 0.8  # of the samples, that a thread of the engine is seen in
+DRAWING_S = 1.5  # after the announcement of a pause the page draws; a slow browser's later work counts as between
+LIVES = 0.8  # share of samples that contain a thread of the engine
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PageUse:
         return PageUse(self.wall_s + other.wall_s, self.server_s + other.server_s, self.browser_s + other.browser_s)
 
     def shares(self) -> tuple[float, float]:
-        """Server and browser, of a core."""
+        """Return the shares of a core used by server and browser."""
         return self.server_s / max(self.wall_s, 1e-9), self.browser_s / max(self.wall_s, 1e-9)
 
 
@@ -54,7 +54,7 @@ def sample(server: Server) -> Sample:
         try:
             threads[int(task.name)] = int((task / "schedstat").read_text().split()[0]) / 1e9
         except OSError:
-            continue  # it has just ended
+            continue  # the process has just ended
     browser_s = 0.0
     for process in browser_processes():
         try:
@@ -66,7 +66,7 @@ def sample(server: Server) -> Sample:
 
 
 def uses(samples: list[Sample], announced_s: list[float], event_loop: int) -> tuple[PageUse, PageUse]:
-    """In pauses, and between them. ``event_loop``: the thread that serves."""
+    """Return the use in pauses, and between them. ``event_loop``: the thread that serves."""
     everywhere = [thread for one in samples for thread in one.threads_s]
     engine = {
         thread for thread in set(everywhere)
@@ -89,7 +89,7 @@ def uses(samples: list[Sample], announced_s: list[float], event_loop: int) -> tu
 
 
 def table(sweeps: list[tuple[PageUse, PageUse]], pauses: int) -> tuple[str, bool]:
-    """What all sweeps used, as lines, and whether the goal is met."""
+    """Return the use over all sweeps as lines, and True if the goal is met."""
     within, between = PageUse(), PageUse()
     for one in sweeps:
         within, between = within.plus(one[0]), between.plus(one[1])

@@ -1,9 +1,8 @@
-"""Is a tf.data pipeline's step time in blocks, among other cells, what it is when the step runs on and on?
+"""Does a tf.data pipeline have the same step time in blocks, among other cells, as in one long run?
 
 Several pipelines and resident data share one worker, as in a pipeline study. Each is timed in interleaved blocks (a
-fresh pipeline, a warm-up, the block) and then alone in one long run; the ratio of both is printed. Where a pipeline
-were left to idle between its blocks it would prepare batches for nothing, and the ratio of an input-bound one fall far
-below 1.
+fresh pipeline, a warm-up, the block) and then alone in one long run; the ratio of both is printed. A pipeline left idle
+between its blocks would prepare batches in advance, and the ratio of an input-bound one would fall far below 1.
 
     python -m benchmarks.pipeline [--rounds 12] [--alone 4]
 """
@@ -50,7 +49,7 @@ def block_ms(worker: Worker, slot: int, steps: int) -> float:
 
 
 def measure(rounds: int, alone_s: float) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Step times in interleaved blocks, and in a long run of each pipeline, ms."""
+    """Return the step times (ms) in interleaved blocks, and in a long run of each pipeline."""
     (worker,) = launch_processes((Target(),), DEADLINE_S)
     try:
         steps = {}

@@ -46,9 +46,9 @@ from benchmarks.server import Server, browser_processes, open_browser, running_s
 from core.store import Store
 from core.studies.sweep.record import Run
 
-GOAL, SHOWN = 1.02, 1.03  # of the ratio, and of its interval's upper end
+GOAL, SHOWN = 1.02, 1.03  # limits of the ratio, and of its interval's upper end
 PATIENCE_MS = 120_000
-PARTS = 2  # of the page that are drawn in a pause: the line of progress and the charts
+PARTS = 2  # of the page drawn in a pause: the line of progress and the charts
 RESAMPLES = 2_000
 State = Literal["open", "closed"]
 
@@ -64,7 +64,7 @@ class Use:
 
 @dataclass
 class Log:
-    """Of one sweep: ``changes`` are (rounds stored, state from then on); use by state."""
+    """Log of one sweep: ``changes`` are (rounds stored, state from then on), with the use by state."""
 
     run_id: str = ""
     changes: list[tuple[int, State]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Log:
 
 
 class Browser:
-    """Suspends and resumes every process of the browser."""
+    """Handle that suspends and resumes every process of the browser."""
 
     def __init__(self) -> None:
         self._processes = browser_processes()
@@ -94,7 +94,7 @@ class Browser:
 
 
 def start_sweep(page: Any, server: Server, batches: str, budget_s: int) -> None:
-    """Choose and start through the page, and wait for the first estimate, from when on everything is drawn."""
+    """Choose and start a sweep through the page, and wait for the first estimate, after which everything is drawn."""
     page.goto(f"{server.address}/sweep?batches={batches.replace(' ', '')}&budget={budget_s}&step_width=0.01")
     page.get_by_text(f"{len(batches.split(','))} batch sizes: {batches}.").wait_for()
     page.get_by_role("button", name="Measure this machine").click()
@@ -102,7 +102,7 @@ def start_sweep(page: Any, server: Server, batches: str, budget_s: int) -> None:
 
 
 def watch(store: Store, server: Server, segment_s: float) -> Log:
-    """Alternate until the sweep has ended. The browser is left open."""
+    """Alternate between open and closed until the sweep has ended. The browser is left open."""
     log, browser = Log(), Browser()
     state: State = "open"
     try:
@@ -114,7 +114,7 @@ def watch(store: Store, server: Server, segment_s: float) -> Log:
             log.changes.append((newest.rounds, state))
             time.sleep(segment_s)
             if store.summaries()[0].status != "running":
-                return log  # the rest of this stretch was spent without a sweep
+                return log  # the rest of this stretch had no sweep
             use = log.use[state]
             use.wall_s += time.monotonic() - before[0]
             use.server_s += server.cpu_s() - before[1]
@@ -128,9 +128,10 @@ Stretch = tuple[State, int, dict[tuple[int, int], list[float]]]
 
 
 def stretches(run: Run, changes: list[tuple[int, State]]) -> list[Stretch]:
-    """Neighbouring rounds in one state and one pair of worker processes: (state, process, step ms by target and batch).
+    """Return stretches of neighbouring rounds in one state and one pair of worker processes.
 
-    Rounds before the first change, and the one in flight at each change, are left out.
+    Each is (state, process, step ms by target and batch). Rounds before the first change, and the round in flight at
+    each change, are left out.
     """
     found: list[Stretch] = []
     bounds = [*changes, (len(run.rounds), changes[-1][1])]
@@ -145,7 +146,7 @@ def stretches(run: Run, changes: list[tuple[int, State]]) -> list[Stretch]:
 
 
 def pair_ratios(found: list[Stretch], target: int) -> list[float]:
-    """Open over closed for each two neighbouring stretches of the same processes: the median over their batches."""
+    """Return open over closed for neighbouring stretches of the same processes: the median over their batches."""
     ratios = []
     for one, other in pairwise(found):
         if one[0] == other[0] or one[1] != other[1]:
@@ -159,7 +160,7 @@ def pair_ratios(found: list[Stretch], target: int) -> list[float]:
 
 
 def interval(ratios: list[float], seed: int = 0) -> tuple[float, float]:
-    """95 % bounds of the median by resampling pairs (2.5 % and 97.5 % of the resampled medians)."""
+    """Return 95 % bounds of the median by resampling pairs (2.5 % and 97.5 % of the resampled medians)."""
     rng = random.Random(seed)
     medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
     return medians[round(0.025 * RESAMPLES)], medians[round(0.975 * RESAMPLES) - 1]
@@ -167,7 +168,7 @@ def interval(ratios: list[float], seed: int = 0) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Open over closed of one target, by all pairs so far."""
+    """Open over closed of one target, from all pairs so far."""
 
     target: str
     pairs: int
@@ -181,7 +182,7 @@ class Ratio:
 
 
 def ratios(logs: list[Log], runs: list[Run]) -> list[Ratio]:
-    """Of each target with two pairs at least."""
+    """Return the ratio of each target with at least two pairs."""
     found = []
     for target, name in enumerate(runs[0].target_names):
         pairs = [r for run, log in zip(runs, logs, strict=True)
@@ -192,7 +193,7 @@ def ratios(logs: list[Log], runs: list[Run]) -> list[Ratio]:
 
 
 def measure(options: argparse.Namespace) -> tuple[list[Log], list[Ratio]]:
-    """Sweeps until the goal is shown for every target, or as many as are allowed."""
+    """Run sweeps until the goal is shown for every target, or as many as are allowed."""
     logs: list[Log] = []
     runs: list[Run] = []
     found: list[Ratio] = []
@@ -215,7 +216,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Log], list[Ratio]]:
 
 
 def measure_use(options: argparse.Namespace) -> bool:
-    """Sweeps with the page open throughout: print what it uses; whether the goal is met."""
+    """Run sweeps with the page open throughout, print its use, and return True if the goal is met."""
     all_uses, pauses = [], 0
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
         store = Store(f"sqlite:///{Path(name) / 'data' / 'runs.sqlite3'}")
@@ -229,8 +230,8 @@ def measure_use(options: argparse.Namespace) -> bool:
             while store.summaries()[0].status == "running":
                 for _ in range(round(1.0 / SAMPLE_S)):
                     samples.append(sample(server))
-                    page.wait_for_timeout(1000 * SAMPLE_S)  # the browser's messages are noted meanwhile
-            del samples[-round(1.5 / SAMPLE_S) :]  # the sweep may have ended within
+                    page.wait_for_timeout(1000 * SAMPLE_S)  # meanwhile the browser's messages are noted
+            del samples[-round(1.5 / SAMPLE_S) :]  # the sweep may have ended within this time
             all_uses.append(uses(samples, announced_s, server.process.pid))
             pauses += len(announced_s) // PARTS
             print(f"sweep {number + 1}: {store.summaries()[0].rounds} rounds", file=sys.stderr, flush=True)
@@ -242,7 +243,7 @@ def measure_use(options: argparse.Namespace) -> bool:
 
 
 def _note_news(announced_s: list[float], socket: Any) -> None:
-    """Note when this socket tells the page of a pause."""
+    """Note when this socket tells the page about a pause."""
     if "pauses=1" in socket.url:
         socket.on("framereceived", lambda _: announced_s.append(time.monotonic()))
 

@@ -1,11 +1,11 @@
-"""Time and memory of reading the worst files that each reader accepts the size of, with all that follows from them.
+"""Time and memory of reading the worst files of accepted size for each reader, with all the work that follows.
 
     python -m benchmarks.readers [--only run trace] [--match words] [--json out.json]
 
-Every file is made at its reader's limit of size, in the shape that costs most, and handed to the command that a person
-would give it to, in a process of its own: import, reading, analysis, printing or drawing. A line shows seconds of
-processor time (other programs do not count), the peak of resident memory in MB, the size of the file, the exit status
-and the last line that was said. Over 10 s or 1 GB is marked ✗.
+Every file has its reader's maximum size and the most expensive shape, and is passed to the command that a user would
+use, in its own process: import, reading, analysis, printing or drawing. A line shows seconds of CPU time (other
+programs do not count), peak resident memory in MB, the size of the file, the exit status and the last line of output.
+Over 10 s or 1 GB is marked ✗.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ HEAD: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Shape:
-    """``make`` writes the file (or folder) at a path; ``command`` follows ``python``, ``{}`` stands for the path."""
+    """A shape of file.
+
+    ``make`` writes the file (or folder) at a path; ``command`` follows ``python``, with ``{}`` for the path.
+    """
 
     name: str
     suffix: str
@@ -80,7 +83,7 @@ DATA = ("-c", "import sys; from core.userdata.source import inspect_data; print(
 
 
 def repeated(field: str, item: Callable[[int], str], limit: int = MAX_BYTES) -> Callable[[Path], None]:
-    """A run whose list ``field`` fills the file: what ``item`` writes for 0, 1, 2, …"""
+    """Return a maker of a run whose list ``field`` fills the file with what ``item`` returns for 0, 1, 2, …"""
 
     def make(path: Path) -> None:
         begin, size, items = json.dumps(HEAD)[:-1] + f', "{field}": [', 0, []
@@ -114,7 +117,7 @@ BUSIEST = ",".join(['{"name":"","cpu_pct":0}'] * 8)
 
 
 def traced(field: str, item: str) -> Callable[[Path], None]:
-    """A run whose one trace is as large as the file."""
+    """Return a maker of a run whose only trace is as large as the file."""
     device = '"device":{"device":"CPU","steps":[%s],"kernels":0,"busy_ms":0,"span_ms":1,"steps_from":"whole trace"%s}'
     step = '{"step_ms":1,"other_ms":1}'
 
@@ -177,7 +180,7 @@ def latencies(process: int) -> str:
 
 
 def broken(field: str, item: str) -> str:
-    """A run whose list ``field`` is full of what it does not take."""
+    """Return a run whose list ``field`` is full of items that it does not accept."""
     return f'{json.dumps(HEAD)[:-1]}, "{field}": [{",".join([item] * ((MAX_BYTES - 500) // (len(item) + 1)))}]}}'
 
 
@@ -218,7 +221,7 @@ def csv_shapes() -> Iterator[Shape]:
 
 
 def npz_bomb(path: Path, header_bytes: int = 500_000_000) -> None:
-    """Half a megabyte that unpacks to a header of 500 MB."""
+    """Write half a megabyte that unpacks to a header of 500 MB."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w", force_zip64=True) as f:
         f.write(b"\x93NUMPY\x02\x00" + header_bytes.to_bytes(4, "little"))
         for _ in range(header_bytes // 1_000_000):
@@ -234,7 +237,7 @@ def many_members(path: Path) -> None:
 
 
 def many_headers(path: Path) -> None:
-    """A thousand arrays, each with a header of 64 kB nested as deep as it goes."""
+    """Write a thousand arrays, each with a header of 64 kB nested as deep as it goes."""
     literal = b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"1," * 30_000 + b"), }"
     head = b"\x93NUMPY\x01\x00" + len(literal).to_bytes(2, "little") + literal
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -322,10 +325,10 @@ def _limited() -> None:
 
 
 def cost(shape: Shape, folder: Path) -> Cost:
-    """What it took one process to do the whole command."""
+    """Measure what the whole command costs one process."""
     path = folder / f"made{shape.suffix}"
     maker = multiprocessing.get_context("fork").Process(target=shape.make, args=(path,))
-    maker.start()  # a child's peak of memory begins with its parent's
+    maker.start()  # a child's peak memory starts at its parent's
     maker.join()
     command = [sys.executable, *(part.replace("{}", str(path)) for part in shape.command)]
     environment = os.environ | {"BREAKEVEN_DATA_DIR": str(folder), "BREAKEVEN_LOCK_DIR": str(folder)}

@@ -1,4 +1,4 @@
-"""What benchmarks measure with: real workers, the wall clock, and what other programs do."""
+"""Tools of benchmarks that measure: real workers, the wall clock, and the sampling of other programs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from core.worker.process import launch_processes
 
 @contextmanager
 def real_tools(*targets: Target) -> Iterator[StudyTools]:
-    """For one study of these targets after the other; progress is not shown."""
+    """Yield the tools for studies of these targets, one after the other; progress is not shown."""
     with watching(InterferenceSampler, targets) as interference:
         yield StudyTools(launch_processes, WallClock(), threading.Event(), interference, lambda _: None)
 
 
 def sweep(plan: SweepPlan) -> Run:
-    """A real sweep that is not kept."""
+    """Run a real sweep that is not stored."""
     with real_tools(*plan.targets) as tools:
         return run_sweep(tools, new_run(plan))

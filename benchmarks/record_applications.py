@@ -75,12 +75,12 @@ def read(model: Any) -> Graph:
 
 
 def layers_of(graph: Graph) -> list[tuple[str, Any]]:
-    """Kinds and options; names differ with what the process built before."""
+    """Return the kinds and options of all layers; names depend on what the process built before."""
     return [(layer.kind, layer.options) for layer in graph.layers]
 
 
 def smallest_image(name: str) -> int:
-    """The smallest multiple of 32 that the constructor takes."""
+    """Return the smallest multiple of 32 that the constructor accepts."""
     for image in range(SIZE_STEP, MAX_SIZE + 1, SIZE_STEP):
         try:
             built(name, image, OTHER_OUTPUTS)
@@ -91,7 +91,7 @@ def smallest_image(name: str) -> int:
 
 
 def compare(name: str) -> bool:
-    """Whether parameters, output shape and layers equal Keras's at three sizes; prints what was found."""
+    """Check that parameters, output shape and layers equal Keras's at three sizes, and print the result."""
     sizes = [(DEFAULT_SIZE, 1000), (256, OTHER_OUTPUTS), (recorded(name).smallest, OTHER_OUTPUTS)]
     alike = True
     for image, outputs in sizes:

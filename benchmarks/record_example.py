@@ -3,8 +3,8 @@ diagnosis, noise and memory studies, a pipeline study, a frontier and what the h
 
     python -m benchmarks.record_example [sweep diagnosis pipeline frontier noise memory host] [--budget 180]
 
-Writes core/data/example*.json. Only labels and names change on the way: what is measured here is recorded for
-everyone else.
+Writes core/data/example*.json. Only labels and names change: what is measured here is labelled recorded for everyone
+else.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from core.studies.sweep.record import Run
 
 WORKLOAD = Workload(network="784-512-512-10")
 DIAGNOSED = 1
-NOISE_S, NOISE_LOSS, MEMORY_S = 60.0, 1.6, 90.0  # the loss is one that a minute of training reaches
-MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest batch there is
+NOISE_S, NOISE_LOSS, MEMORY_S = 60.0, 1.6, 90.0  # a loss that a minute of training reaches
+MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest possible batch
 
 
 KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory", "host")
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def record(kind: Kind[Any, Any, Any], tools: StudyTools, plan: Any, run: Run) -> None:
-    """Measure, and write what is shipped."""
+    """Measure a study and write it as a shipped example."""
     found = recorded(kind.run(tools, plan))
     context = Context(run=run)
     text = kind.text(found, kind.answer(found, context), context)
@@ -80,7 +80,7 @@ def record(kind: Kind[Any, Any, Any], tools: StudyTools, plan: Any, run: Run) ->
 
 
 def recorded(found: Any) -> Any:
-    """No longer measured here, its parts included."""
+    """Return the record labelled recorded, including its parts."""
     if not isinstance(found, Diagnosis):
         return found.model_copy(update={"label": "recorded"})
     reruns = tuple(rerun.model_copy(update={"run": recorded(rerun.run)}) for rerun in found.reruns)
@@ -115,7 +115,7 @@ def frontier_plan(budget_s: float) -> FrontierPlan:
 
 
 def memory_plan(run: Run) -> MemoryPlan:
-    """Of the example's second target, under a limit that its sweep's machine could give to one of two workers."""
+    """Return the plan for the example's second target, under a limit that its machine could give one of two workers."""
     target = Target.parse(run.target_names[1])
     return MemoryPlan(workload=WORKLOAD, target=target, limit_bytes=MEMORY_BYTES, budget_s=MEMORY_S, run_id=run.id)
 

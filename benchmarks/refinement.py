@@ -2,11 +2,11 @@
 
     python -m benchmarks.refinement --sweeps 40 [--json out.json]
 
-Both on simulated machines (seeded, virtual clock, costs as measured on a 2-core machine unless given: 4.5 s a start,
-0.35 s a cell), both with the same workers, rounds and statistics, both restarting their workers. The fixed grid visits
-all its sizes alike (two a doubling unless chosen; four are what a width of 20 % needs without interpolation); ours
-starts at one a doubling and spends its time at the bracket. Each is stopped when its interval is narrow enough (at
-least four processes), and the ratio is taken sweep by sweep.
+Both run on simulated machines (seeded, virtual clock, costs as measured on a 2-core machine unless given: 4.5 s per
+start, 0.35 s per cell), with the same workers, rounds and statistics, and both restart their workers. The fixed grid
+visits all its sizes equally often (two per doubling by default; a width of 20 % needs four without interpolation); ours
+starts at one per doubling and spends its time at the bracket. Each is stopped when its interval is narrow enough (after
+at least four processes), and the ratio is taken sweep by sweep.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_narrow(run: Run, sweep_plan: SweepPlan) -> bool:
 
 
 def fixed_grid(simulated: Machine, sweep_plan: SweepPlan) -> Run:
-    """Every batch alike, in passes, a restart after each few, until the interval is narrow enough."""
+    """Measure all batches equally often, in passes with restarts, until the interval is narrow enough."""
     ledger = Ledger(new_run(sweep_plan), MemoryRecorder())
     clock = simulated.clock
     workers = Workers(sweep_plan, ledger, tools_for(simulated), lambda: sweep_plan.budget_s)

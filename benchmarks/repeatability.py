@@ -2,9 +2,9 @@
 
     python -m benchmarks.repeatability [--sweeps 5] [--budget 60] [--json out.json]
 
-Real sweeps, headless, one CPU thread against two. Counted is how often each sweep's crossover lies inside the other
-sweeps' 95 % intervals; a sweep that says it cannot tell (inconclusive, for instance for an unstable machine) makes no
-claim that another could contradict, and is counted beside. Takes (2 × sweeps × budget) seconds.
+Real sweeps, headless, one CPU thread against two. The count is how often each sweep's crossover lies inside the other
+sweeps' 95 % intervals; an inconclusive sweep (for instance on an unstable machine) makes no claim that another could
+contradict, and is counted separately. Takes (2 × sweeps × budget) seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 @contextlib.contextmanager
 def neighbour() -> Iterator[None]:
-    """Another program that keeps one core busy, until it or this process ends."""
+    """Run another program that keeps one core busy, until it or this process ends."""
     process = subprocess.Popen([sys.executable, "-c", BUSY])
     try:
         yield
@@ -42,7 +42,7 @@ def neighbour() -> Iterator[None]:
 
 
 def agreement(verdicts: list[Verdict]) -> tuple[int, int]:
-    """(crossovers inside another sweep's interval, ordered pairs of sweeps that both name a crossover)."""
+    """Return (crossovers inside another sweep's interval, ordered pairs of sweeps that both name a crossover)."""
     claims = [v.crossovers[0] for v in verdicts if v.crossovers]
     pairs = [(a, b) for i, a in enumerate(claims) for j, b in enumerate(claims) if i != j]
     return sum(b.low <= a.batch <= b.high for a, b in pairs if b.low is not None and b.high is not None), len(pairs)

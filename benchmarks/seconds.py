@@ -3,13 +3,13 @@
     python -m benchmarks.seconds [--sweeps 10] [--budget 90] [--warm-only] [--page] [--json FILE]
 
 Real sweeps of the example network, one CPU thread as a graph against one with XLA, batches 1 to 8,192, through the job
-that pages use. *Warm*: the templates that are made when a page opens are there; *cold*: nothing is. Seconds count from
-the press to the snapshot that a page would be given. A sweep is stopped once its interval is within ±10 %. An interval
-is within ±25 % of its estimate where both its ends are. Beside each sweep stands the load of the machine (1 min) before
-it: the goals are for an idle one. With ``--page`` the first chart is awaited in a real browser, too.
+that pages use. *Warm*: the templates that are made when a page opens exist; *cold*: nothing does. Seconds count from
+the press to the snapshot that a page would receive. A sweep is stopped once its interval is within ±10 %. An interval
+is within ±25 % of its estimate if both its ends are. Each sweep is printed with the machine's load (1 min) before it:
+the goals are for an idle one. With ``--page`` the first chart is awaited in a real browser, too.
 
-Goals: first point 5 s (3 s warm), first estimate 8 s, ±25 % in 20 s, ±10 % in 60 s, in 9 of 10 sweeps. What starting
-and preparing took at the median is printed as flags for ``benchmarks.refinement``, which compares with a fixed grid.
+Goals: first point 5 s (3 s warm), first estimate 8 s, ±25 % in 20 s, ±10 % in 60 s, in 9 of 10 sweeps. The median times
+of starting and preparing are printed as flags for ``benchmarks.refinement``, which compares with a fixed grid.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from core.worker.templates import OFF, TEMPLATES
 
 TARGETS = (Target(threads=1, execution="graph"), Target(threads=1, execution="xla"))
 GOALS_S = {"first point": (5.0, 3.0), "first estimate": (8.0, 8.0), "±25 %": (20.0, 20.0), "±10 %": (60.0, 60.0)}
-"""Cold and warm."""
-ENOUGH = 0.9  # of the sweeps
+"""Goals in seconds: (cold, warm)."""
+ENOUGH = 0.9  # share of the sweeps
 LOOK_S = 0.05
 WARM_S = 120.0
 PATIENCE_MS = 120_000
@@ -48,7 +48,7 @@ PATIENCE_MS = 120_000
 
 @dataclass
 class Seconds:
-    """Of one sweep; what is missing was not reached. ``crossover``: the last estimate with its interval."""
+    """Seconds of one sweep; missing goals were not reached. ``crossover``: the last estimate with its interval."""
 
     warm: bool
     load: float
@@ -60,7 +60,7 @@ class Seconds:
 
 
 def reached(run: Run, answer: Answer | None) -> list[str]:
-    """Which of the goals a snapshot meets."""
+    """Return the goals that a snapshot meets."""
     crossovers = answer.verdict.crossovers if answer is not None else ()
     found = ["first point"] * bool(run.rounds) + ["first estimate"] * bool(crossovers)
     if crossovers and all(c.low is not None and c.high is not None for c in crossovers):
@@ -70,7 +70,7 @@ def reached(run: Run, answer: Answer | None) -> list[str]:
 
 
 def measure(store: Store, plan: SweepPlan, warm: bool) -> Seconds:
-    """One sweep by a job of its own, stopped at the last goal."""
+    """Run one sweep in a job of its own, stopped at the last goal."""
     found = Seconds(warm, round(os.getloadavg()[0], 2))
     jobs = Jobs(store)
     if warm:
@@ -109,7 +109,7 @@ def _describe(found: Seconds, run: Run, answer: Answer | None) -> None:
 
 
 def first_chart_s(warm_s: float) -> float:
-    """From the press in a browser, with the form's own proposal, to the first chart of the sweep that runs."""
+    """Return the seconds from the press in a browser, with the form's proposal, to the first chart of the sweep."""
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         page.set_default_timeout(PATIENCE_MS)
@@ -124,7 +124,7 @@ def first_chart_s(warm_s: float) -> float:
 
 
 def report(name: str, rows: Sequence[Seconds], page_s: Sequence[float]) -> bool:
-    """Print what each goal took; whether enough sweeps met every one."""
+    """Print the time taken to each goal; return True if enough sweeps met every goal."""
     print(f"{name}, {len(rows)} sweeps; load before them {min(r.load for r in rows)} to {max(r.load for r in rows)}")
     met = True
     for goal, (cold_s, warm_s) in GOALS_S.items():

@@ -30,21 +30,21 @@ class Server:
     process: psutil.Process
 
     def rss_mb(self) -> float:
-        """Memory of the server process itself in MB (10⁶ bytes); workers are other processes."""
+        """Return the memory of the server process alone in MB (10⁶ bytes), without its workers."""
         return float(self.process.memory_info().rss / 1e6)
 
     def cpu_s(self) -> float:
-        """CPU seconds of the server process so far, those of its workers not included."""
+        """Return the CPU seconds of the server process so far, without its workers."""
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
     def has_tensorflow(self) -> bool:
-        """Whether any of TensorFlow's libraries is mapped into the server. Linux only (/proc)."""
+        """Check that some library of TensorFlow is mapped into the server. Linux only (/proc)."""
         return "tensorflow" in Path(f"/proc/{self.process.pid}/maps").read_text().lower()
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Variables that keep data and the machine's lock inside ``folder``."""
+    """Return variables that keep data and the machine's lock inside ``folder``."""
     return {"BREAKEVEN_DATA_DIR": str(folder / "data"), "BREAKEVEN_LOCK_DIR": str(folder)}
 
 
@@ -52,10 +52,14 @@ def environment(folder: Path) -> dict[str, str]:
 def running_server(
     folder: Path, variables: dict[str, str] | None = None, module: str = "streamlit"
 ) -> Iterator[Server]:
-    """``streamlit run app.py`` with its data in ``folder``, or where ``variables``, its whole environment, say;
-    ``module`` is run in place of ``streamlit``.
+    """Run ``streamlit run app.py`` with its data in ``folder`` and yield the server.
 
-    Raises RuntimeError when it does not answer in a minute.
+    Args:
+        variables: The server's whole environment, if its data are elsewhere.
+        module: Run in place of ``streamlit``.
+
+    Raises:
+        RuntimeError: The server does not answer within a minute.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -86,7 +90,11 @@ def _wait_until_healthy(address: str, process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def open_browser() -> Iterator[Any]:
-    """Chromium without a window, driven by Playwright. Raises RuntimeError where there is none."""
+    """Yield headless Chromium, driven by Playwright.
+
+    Raises:
+        RuntimeError: Chromium is not installed.
+    """
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -101,7 +109,7 @@ def open_browser() -> Iterator[Any]:
 
 
 def browser_processes() -> list[psutil.Process]:
-    """Every process of the browser that this process started."""
+    """Return every process of the browser that this process started."""
     return [p for p in psutil.Process().children(recursive=True) if "chrom" in _name(p)]
 
 

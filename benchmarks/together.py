@@ -3,15 +3,17 @@
     python -m benchmarks.together [--case alike|unlike] [--starts 4] [--rounds 6] [--json FILE]
 
 Linux only. Two worker processes, each bound to half of the cores, stand for two devices; in the case *unlike* one of
-them computes in mixed bfloat16, which takes another time. First the curves: each half with the other idle, and with
-the other busy, in rounds whose order is drawn. From the idle curves ``best_splits`` says how to divide a batch and what
-that gains at most. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of the best
+them computes in mixed bfloat16, which takes another time. First come the curves: each half with the other idle, and
+with the other busy, in rounds of random order. From the idle curves ``best_splits`` computes how to divide a batch and
+the maximum gain. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of the best
 split each alone, that split on both at once, half the batch on each at once. *At once*: both workers are told to run
-their blocks, and the round ends when the last has; with one such barrier a block, and with one after every step. No
-gradients are summed. Each start of the workers is one observation; intervals are 95 % t intervals over starts.
+their blocks, and the round ends with the slower one; once with one such barrier per block, and once with one after
+every step. No gradients are summed. Each start of the workers is one observation; intervals are 95 % t intervals over
+starts.
 
-All of that is done twice, with the time of the clock and with the CPU time of the workers, in which other programs that
-take a core away do not show. A barrier after every step waits outside of the workers, so that it has the clock only.
+All of that is done twice, with the time of the clock and with the CPU time of the workers, which excludes time that
+other programs take from a core. A barrier after every step waits outside of the workers, so that it is timed by the
+clock only.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ TRIED = (128, 512)
 BLOCK_MS, WARMUP_MS = 60.0, 500.0
 START_S, ASK_S = 240.0, 240.0
 CASES = {"alike": Target(threads=1), "unlike": Target(threads=1, precision="mixed_bfloat16")}
-"""What the second half runs; the first runs :data:`FIRST`."""
+"""Target of the second half; the first runs :data:`FIRST`."""
 FIRST = CASES["alike"]
 
 
@@ -63,9 +65,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Tried:
-    """One batch, as times as fast as the faster half alone: what the idle curves ``predicted``, what the parts took
-    when each ran alone in the rounds of the trial (``bound``), and both at once with a barrier a block, or a step (None
-    in CPU time).
+    """Result of one batch, as speed-ups over the faster half alone.
+
+    ``predicted`` follows from the idle curves, ``bound`` from the parts run alone in the rounds of the trial.
+    ``at_once`` and ``stepwise`` run the best split on both halves at once with a barrier per block, or per step (None
+    in CPU time); ``halves`` runs half the batch on each.
     """
 
     batch: int
@@ -87,7 +91,7 @@ def split_cores() -> tuple[set[int], set[int]]:
 
 
 def started(target: Target, cores: set[int]) -> ProcessWorker:
-    """A worker on those cores: a process has its parent's when it starts."""
+    """Start a worker on those cores; a process inherits its parent's cores at its start."""
     own = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -97,12 +101,12 @@ def started(target: Target, cores: set[int]) -> ProcessWorker:
 
 
 Times = tuple[float, float]
-"""Milliseconds a step: by the worker's clock, and of its CPU time."""
+"""Milliseconds per step: by the worker's clock, and of its CPU time."""
 CLOCKS = ("clock", "CPU time")
 
 
 class Halves:
-    """Both workers of one start."""
+    """The two workers of one start."""
 
     def __init__(self, workers: Sequence[ProcessWorker]) -> None:
         self._workers, self._pool = workers, ThreadPoolExecutor(2)
@@ -122,18 +126,18 @@ class Halves:
         return done.block_ms / steps, done.cpu_ms / steps
 
     def busy(self, number: int, batch: int) -> Times:
-        """The same while the other runs that batch, too, for twice as long."""
+        """Time a batch on one half while the other half runs that batch, too, for twice as long."""
         steps = [self._steps[half, batch] * (1 if half == number else 2) for half in (0, 1)]
         return list(self._pool.map(self.alone, (0, 1), (batch, batch), steps))[number]
 
     def at_once(self, parts: tuple[int, int]) -> Times:
-        """Of both, which wait for each other at the end of the block."""
+        """Time both halves at once; they wait for each other at the end of the block."""
         steps = min(self._steps[number, part] for number, part in enumerate(parts))
         (clock, cpu), (other_clock, other_cpu) = self._pool.map(self.alone, (0, 1), parts, (steps, steps))
         return max(clock, other_clock), max(cpu, other_cpu)
 
     def stepwise(self, parts: tuple[int, int]) -> Times:
-        """The same with a wait after each step, by this program's clock alone."""
+        """Time both halves at once with a wait after each step, by this program's clock alone."""
         steps = min(self._steps[number, part] for number, part in enumerate(parts))
         begin = time.perf_counter()
         for _ in range(steps):
@@ -141,7 +145,7 @@ class Halves:
         return 1000 * (time.perf_counter() - begin) / steps, math.nan
 
     def check_cores(self, halves: Sequence[set[int]]) -> None:
-        """Every thread of either worker is bound to its half."""
+        """Check that every thread of either worker is bound to its half."""
         for worker, cores in zip(self._workers, halves, strict=True):
             for thread in Path(f"/proc/{worker.ready.pid}/task").iterdir():
                 found = os.sched_getaffinity(int(thread.name))
@@ -160,7 +164,7 @@ def halves_of(second: Target) -> Iterator[Halves]:
         for worker in workers:
             worker.wait_ready(START_S)
         yield halves
-        halves.check_cores(cores)  # at the end, when all threads are there
+        halves.check_cores(cores)  # at the end, when all threads exist
     finally:
         halves.close()
         for worker in workers:
@@ -168,7 +172,7 @@ def halves_of(second: Target) -> Iterator[Halves]:
 
 
 def curves(second: Target, starts: int, rounds: int, order: random.Random) -> dict[str, tuple[Run, Run]]:
-    """By each clock the rounds of all starts with the other half idle, and busy."""
+    """Return, for each clock, the rounds of all starts with the other half idle, and busy."""
     found: dict[str, tuple[list[Round], list[Round]]] = {clock: ([], []) for clock in CLOCKS}
     for start in range(starts):
         with halves_of(second) as halves:
@@ -208,7 +212,7 @@ WAYS = ("first", "second", "part of first", "part of second", "at once", "stepwi
 
 
 def trial(second: Target, splits: Sequence[Split], starts: int, rounds: int, order: random.Random) -> list[np.ndarray]:
-    """Of each split the log milliseconds a step [clock, start, way], the medians of its rounds."""
+    """Return for each split the log milliseconds per step [clock, start, way], medians over its rounds."""
     found = [np.empty((len(CLOCKS), starts, len(WAYS))) for _ in splits]
     for start in range(starts):
         with halves_of(second) as halves:
@@ -241,14 +245,14 @@ def _rounds(halves: Halves, split: Split, rounds: int, order: random.Random) -> 
 
 
 def estimate(logs: np.ndarray) -> Estimate:
-    """Ratio from the logs of each start, with its 95 % t interval."""
+    """Return the ratio from the logs of each start, with its 95 % t interval."""
     found = estimate_columns(logs[:, None], trimmed=False)
     middle, half = float(found.center[0]), float(found.half_width(0.05)[0])
     return Estimate(*(math.exp(end) for end in (middle, middle - half, middle + half)))
 
 
 def tried(split: Split, logs: np.ndarray) -> Tried:
-    """``logs`` are [start, way] by one clock."""
+    """Return the result of one split; ``logs`` are [start, way] by one clock."""
     first, second, *parts, at_once, stepwise, halves = logs.T
     alone = first if first.mean() < second.mean() else second
     bound = alone - np.maximum(*parts)
@@ -260,7 +264,7 @@ def tried(split: Split, logs: np.ndarray) -> Tried:
 
 
 def disturbance(idle: Run, busy: Run) -> dict[str, Estimate]:
-    """How many times as long a step takes while the other half is busy, for each half, over all batches."""
+    """Return by which factor a step of each half is slower while the other is busy, over all batches."""
     found = {}
     for target, name in enumerate(("first", "second")):
         starts: dict[int, list[float]] = defaultdict(list)
@@ -286,7 +290,7 @@ def report(case: str, clock: str, results: Sequence[Tried], busier: dict[str, Es
 
 
 def measured(case: str, starts: int, rounds: int) -> list[dict[str, object]]:
-    """By each clock; how to divide a batch is taken from the CPU times, which other programs disturb less."""
+    """Return the results for each clock; splits follow from the CPU times, which other programs disturb less."""
     order, second, load = random.Random(0), CASES[case], os.getloadavg()[0]
     runs = curves(second, starts, rounds, order)
     known = {clock: _splits(idle) for clock, (idle, _) in runs.items()}

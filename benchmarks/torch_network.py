@@ -1,4 +1,4 @@
-"""784-512-512-10 in native PyTorch, for :mod:`benchmarks.frameworks`: what ``--model`` names."""
+"""784-512-512-10 in native PyTorch, the ``--model`` of :mod:`benchmarks.frameworks`."""
 
 from __future__ import annotations
 

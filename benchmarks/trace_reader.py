@@ -1,13 +1,12 @@
-"""Time and memory of reading profiler traces: synthetic ones of a size, and how both grow with a trace's parts.
+"""Time and memory of reading profiler traces: synthetic ones of a size, and growth with a trace's parts.
 
     python -m benchmarks.trace_reader [--megabytes 25 100] [--no-growth] [--json out.json]
 
-Growth: events, threads, steps and GPUs are doubled twice, up to what is accepted, all else as it was; beside seconds of
-processor time stands their ratio to the line before, which is at most 2 where work is linear. Each trace of a size has
-one GPU and one host thread, and events with the values that real ones carry (about 75 bytes an event; a
-recorded one had 130). It is read and analysed
-in a process of its own, whose peak of resident memory includes the interpreter and numpy (its own size, before reading,
-is printed too).
+Growth: events, threads, steps and GPUs are doubled twice, up to the accepted number, with all else unchanged; beside
+the seconds of CPU time stands their ratio to the previous line, which is at most 2 if the work is linear. Each trace of
+a size has one GPU and one host thread, and events with realistic values (about 75 bytes per event; a recorded one had
+130). It is read and analysed in its own process, whose peak resident memory includes the interpreter and numpy (printed
+separately, before reading).
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ GROWTH: dict[str, tuple[Callable[[int], bytes], tuple[int, ...]]] = {
 
 
 def one_step() -> MadeTrace:
-    """A host step that launches kernels, each inside an operation, and the kernels themselves."""
+    """Return a host step that launches kernels, each inside an operation, with the kernels themselves."""
     made = MadeTrace()
     python, stream = made.plane("/host:CPU").line("python"), made.plane("/device:GPU:0").line("Stream #1(Kernel)")
     python.event("train", 0, 10 * STEP_KERNELS, step_num=1)
@@ -81,7 +80,7 @@ def one_step() -> MadeTrace:
 
 
 def write_trace(path: Path, size_bytes: int) -> None:
-    """Repeats one step's events, later each time, until the file has about this size."""
+    """Repeat one step's events, later each time, until the file has about this size."""
     made = one_step()
     data = made.data()
     repeats = max(1, size_bytes // len(data))
@@ -102,14 +101,14 @@ def write_trace(path: Path, size_bytes: int) -> None:
 
 
 def measured(path: Path) -> dict[str, float]:
-    """What reading and analysis took in a process of its own."""
+    """Return what reading and analysis cost in a process of its own."""
     done = subprocess.run([sys.executable, "-c", CHILD, str(path)], check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return {"file_mb": path.stat().st_size / 1e6} | found
 
 
 def growth(what: str) -> list[dict[str, float | str]]:
-    """A line for each size of one part of a trace, with the ratio to the one before; the better of two runs each."""
+    """Return a line per size of one part of a trace, with the ratio to the previous one; the better of two runs."""
     make, sizes = GROWTH[what]
     results: list[dict[str, float | str]] = []
     before_s = float("nan")
@@ -137,7 +136,7 @@ def main() -> None:
     for megabytes in chosen.megabytes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "made.xplane.pb"
-            # written by a process of its own: what it needed is not counted for the next one
+            # written by its own process, so that its memory does not count for the next one
             code = f"from benchmarks.trace_reader import *; write_trace(Path({str(path)!r}), {megabytes * 1_000_000})"
             subprocess.run([sys.executable, "-c", code], check=True)
             result = measured(path)

@@ -1,19 +1,19 @@
-"""How targets best take turns on a CPU: where, for how long, and how a disturbed turn is told from a clean one.
+"""The best way for targets to take turns on a CPU: cores, length, and detection of a disturbed turn.
 
     python -m benchmarks.turns blocks [--targets cpu,threads=1 cpu,threads=1] [--batch 8] [--seconds 150] [--json FILE]
     python -m benchmarks.turns neighbours [--targets …] [--batch 8] [--seconds 150] [--json FILE]
 
 Linux only. Two real workers time blocks in turn, A B, B A and so on; everything is measured with the same two processes
-and the same two prepared cells, since two processes of equal targets lie percents apart.
+and the same two prepared cells, since two processes of equal targets differ by some percent.
 
-*blocks*: windows of half a second in random order, each with blocks of another length, with or without an untimed
-step before each, with the workers bound to as many cores as each has threads or to none. For each the scatter of the
-windows' median log ratios (lower is more precision in the same time), and both median steps and their ratio over those
-of all windows, which must not move; all that once more of the windows that nothing disturbed.
+*blocks*: windows of half a second in random order, each with blocks of another length, with or without an untimed step
+before each, with the workers bound to as many cores as each has threads or to none. Printed for each are the scatter of
+the windows' median log ratios (lower is more precision in the same time), and both median steps and their ratio over
+those of all windows, which must not move; all that once more for the undisturbed windows.
 
-*neighbours*: visits of eight rounds and more, as a sweep makes them, bound or not, while nothing, one program, bursts
-of 0.2 to 2 s of one program, or as many programs as there are cores run beside it. For each the quantiles of what the
-interference sampler sees in a visit, and the mean ratio of all visits and of those that were not disturbed.
+*neighbours*: visits of eight rounds and more, as in a sweep, bound or not, while nothing, one program, bursts of 0.2 to
+2 s of one program, or as many programs as there are cores run beside it. Printed for each are the quantiles of the
+interference sampler's readings in a visit, and the mean ratio of all visits and of the undisturbed ones.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from core.worker.protocol import Prepare, RunBlock
 WAIT_S = 120.0
 WINDOW_S, VISIT_S, VISIT_ROUNDS, VISITS_IN_A_ROW = 0.5, 0.15, 8, 4
 SAMPLES = 50
-FEWEST = 3  # windows that a scatter is told of
+FEWEST = 3  # windows needed for a scatter
 LENGTHS_MS = (4.0, 10.0, 20.0)
 NEIGHBOURS = ("none", "one", "bursts", "all cores")
 BURST_S = 0.2, 2.0
@@ -62,12 +62,12 @@ cores.Place.take = lambda *_, **__: False
 cells.CellEngine.block = block
 server.main()
 """
-"""A worker that is bound from here alone, and runs an untimed step before blocks of slot 1 alone, of the same cell."""
+"""A worker that is bound from here alone, and runs an untimed step only before blocks of slot 1, of the same cell."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """How a target's turn is taken: on cores of its own or any, after an untimed call or not, for how long."""
+    """One way to take a turn: on its own cores or any, after an untimed call or not, with a block length."""
 
     bound: bool
     lead_in: bool
@@ -80,7 +80,7 @@ class Turn:
 
 
 class Pair:
-    """Two workers with a prepared cell each."""
+    """Two workers, each with a prepared cell."""
 
     def __init__(self, targets: Sequence[Target], network: str, batch: int, inference: bool, by_cpu_time: bool) -> None:
         self.by_cpu_time = by_cpu_time
@@ -96,7 +96,7 @@ class Pair:
         self.step_ms = [statistics.median(self.block(i, 1) for _ in range(50)) for i in (0, 1)]
 
     def block(self, index: int, steps: int, lead_in: bool = False) -> float:
-        """Time of a step, ms, by the clock that was chosen."""
+        """Return the time of a step in ms, by the clock that was chosen."""
         done = self.workers[index].ask(RunBlock(batch=self.batch, steps=steps, slot=int(lead_in)), WAIT_S)
         return (done.cpu_ms or 0.0 if self.by_cpu_time else done.block_ms) / steps
 
@@ -106,7 +106,7 @@ class Pair:
             bind(cores, worker.ready.pid)
 
     def round(self, turn: Turn, number: int) -> tuple[float, float]:
-        """Both targets' steps in ms; every second round the other is first."""
+        """Return both targets' steps in ms; the other target is first in every second round."""
         took = [0.0, 0.0]
         for index in (0, 1) if number % 2 == 0 else (1, 0):
             steps = max(1, math.ceil(turn.block_ms / self.step_ms[index]))
@@ -120,7 +120,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Window:
-    """``ratio`` is the median log ratio of its rounds, ``steps_ms`` both median steps."""
+    """One window: ``ratio`` is the median log ratio of its rounds, ``steps_ms`` both median steps."""
 
     ratio: float
     steps_ms: tuple[float, float]
@@ -129,7 +129,7 @@ class Window:
 
 
 def take_window(pair: Pair, turn: Turn, sampler: InterferenceSampler, seconds: float, least: int = 1) -> Window:
-    """Rounds for so many seconds, and so many at least."""
+    """Measure rounds for that many seconds, and at least that many rounds."""
     sampled(sampler, pair.workers)
     rounds, until_s = [], time.monotonic() + seconds
     while len(rounds) < least or time.monotonic() < until_s:
@@ -140,7 +140,7 @@ def take_window(pair: Pair, turn: Turn, sampler: InterferenceSampler, seconds: f
 
 
 def compare_blocks(pair: Pair, seconds: float, lengths_ms: Sequence[float]) -> list[dict[str, object]]:
-    """Windows of all ways to take a turn, until the time is over."""
+    """Measure windows of all ways to take a turn, until the time is up."""
     turns = [Turn(*way) for way in itertools.product((True, False), (True, False), lengths_ms)]
     windows: dict[Turn, list[Window]] = defaultdict(list)
     with contextlib.closing(InterferenceSampler()) as sampler:
@@ -179,7 +179,7 @@ def _of_windows(windows: Sequence[Window], centre: float, whole: Sequence[float]
 
 
 def _scatter(values: Sequence[float]) -> float:
-    """Standard deviation of a normal distribution with the same median absolute deviation."""
+    """Return the standard deviation of a normal distribution with the same median absolute deviation."""
     centre = statistics.median(values)
     return 1.4826 * statistics.median(abs(value - centre) for value in values)
 
@@ -195,7 +195,7 @@ def _burn(bursts: bool) -> None:
 
 @contextlib.contextmanager
 def neighbour(kind: str, cores: int) -> Iterator[None]:
-    """Programs that compute beside the workers."""
+    """Run programs that compute beside the workers."""
     count = {"none": 0, "one": 1, "bursts": 1, "all cores": cores}[kind]
     context = multiprocessing.get_context("spawn")
     programs = [context.Process(target=_burn, args=(kind == "bursts",), daemon=True) for _ in range(count)]
@@ -212,7 +212,7 @@ def neighbour(kind: str, cores: int) -> Iterator[None]:
 
 
 def watch_neighbours(pair: Pair, seconds: float) -> list[dict[str, object]]:
-    """Visits beside each kind of neighbour, in turn until the time is over."""
+    """Measure visits beside each kind of neighbour, in turn until the time is up."""
     visits: dict[tuple[str, bool], list[Window]] = defaultdict(list)
     with contextlib.closing(InterferenceSampler()) as sampler:
         end_s = time.monotonic() + seconds
@@ -255,7 +255,7 @@ def _quantiles(values: Sequence[float]) -> str:
 
 
 def _mean(values: Sequence[float]) -> str:
-    """Mean with its standard error, and the standard deviation."""
+    """Format the mean with its standard error, and the standard deviation."""
     if len(values) < 2:
         return "-"
     sd = statistics.stdev(values)
@@ -263,7 +263,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def main() -> None:
-    """Measure one of both and print it."""
+    """Measure one of the two parts and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("blocks", "neighbours"))
     parser.add_argument("--targets", nargs=2, default=["cpu,threads=1"] * 2, type=Target.parse, metavar="TARGET")

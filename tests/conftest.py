@@ -1,7 +1,7 @@
-"""Every test has a data folder and a machine lock of its own and sees no database and no GPU of the person who runs it.
+"""Isolation of every test: its own data folder and machine lock, and none of the user's databases and GPUs.
 
-Plain ``pytest`` runs what is marked ``fast`` here: all that has none of the markers in :data:`SLOW`. At its end it says
-what it left out. ``pytest -m ""`` runs everything.
+Plain ``pytest`` runs the tests marked ``fast`` here: all without a marker of :data:`SLOW`. At its end it lists what it
+left out. ``pytest -m ""`` runs everything.
 """
 
 import os
@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported; its threads only wait
-os.environ.setdefault("BREAKEVEN_FRESH_STARTS", "1")  # a page that is opened would have a framework imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported; more threads would only wait
+os.environ.setdefault("BREAKEVEN_FRESH_STARTS", "1")  # otherwise opening a page would import a framework
 
 from hypothesis import HealthCheck, settings
 
@@ -31,11 +31,11 @@ settings.register_profile("same", TIMELESS, derandomize=True)
 settings.register_profile("random", TIMELESS, derandomize=False)
 settings.load_profile("same")
 SLOW = ("browser", "tensorflow", "statistical", "processes", "ray")
-MOST_PROCESSES = 8  # each of them holds Streamlit and Plotly
+MOST_PROCESSES = 8  # each holds Streamlit and Plotly in memory
 POSTGRES = "BREAKEVEN_TEST_POSTGRES_URL"
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 COLLECTED = pytest.StashKey[list[str]]()
-"""Every test of this process, those that are left out too; then, after a “!”, each framework that was imported."""
+"""Every test of this process, including those left out; then, after a “!”, each framework that was imported."""
 FRAMEWORKS = ("tensorflow", "keras", "torch", "jax")
 
 
@@ -51,7 +51,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real card that cannot be used would have plans refused that simulated workers measure."""
+    """Hide real cards, since an unusable one would have plans refused that simulated workers measure."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
 
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A process for each core. None for a single file, which is never divided."""
+    """Return one process per core, but none for a single file, which is never divided."""
     files = {argument.split("::")[0] for argument in config.args}
     if len(files) == 1 and Path(files.pop()).is_file():
         return 0
@@ -69,10 +69,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """``-m fast`` alone is applied after ``-k``: a test counts as left out only if it would have run without it.
+    """Apply ``-m fast`` after ``-k``, so that a test counts as left out only if it would have run without it.
 
-    Files with large simulations come first where ``--no-loadscope-reorder`` keeps this order: they take longest and
-    have few tests, for which pytest-xdist would leave them to the end, when one process works and the others wait.
+    Files with large simulations come first if ``--no-loadscope-reorder`` keeps this order: they take longest and have
+    few tests, and pytest-xdist would leave them to the end, when one process works and the others wait.
     """
     config.stash[COLLECTED] = [item.nodeid for item in items] + [
         f"!{one}" for one in FRAMEWORKS if sys.modules.get(one)
@@ -103,12 +103,12 @@ def _slow(item: pytest.Item) -> str | None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workeroutput"):  # only the processes of pytest-xdist collect
+    if hasattr(session.config, "workeroutput"):  # with pytest-xdist only its processes collect
         session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
 
 
 def pytest_testnodedown(node: Any) -> None:
-    """Each process has collected, and left out, the same."""
+    """Store what a process left out; each process has collected, and left out, the same."""
     node.config.stash[LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 

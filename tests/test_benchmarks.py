@@ -1,4 +1,4 @@
-"""Every benchmark still fits the code that it measures: it is imported, and says what it takes."""
+"""Every benchmark still fits the code that it measures: it is imported, and its help lists its flags."""
 
 import importlib
 import pkgutil

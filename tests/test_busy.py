@@ -1,4 +1,4 @@
-"""The benchmark beside neighbours: what it derives from a run, which condition comes next, neighbours that end."""
+"""The benchmark beside neighbours: derivations from a run, choice of the next condition, neighbours that end."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What commit 8e67b6e left on people's disks still opens, and says the same."""
+"""Files that commit 8e67b6e left on users' disks still open, with the same content."""
 
 import gzip
 import json
@@ -24,10 +24,10 @@ DATA = Path(__file__).parent.parent / "core" / "data"
 INDEX = json.loads((OLD / "index.json").read_text())
 COMMANDS = json.loads((OLD / "expected" / "commands.json").read_text())
 NOW = {"batch run.json --noise batch.json": 0}
-"""What was refused then and is not any more: an export that holds the record."""
+"""Commands refused then and accepted now: an export that holds the record."""
 
 MEANT = {"predict": ("--execution", "graph")}
-"""What a command left to a default that is another one now."""
+"""Defaults of a command at that time that have changed since."""
 
 WITHOUT_TARGETS = {
     "example_host.json", "gpus.json", "gpus_added.json", "host_study.json", "host_study_simulated.json", "index.json",
@@ -42,7 +42,7 @@ def of_kind(*kinds: str) -> list[str]:
 
 
 def numbers(value: Any, path: str = "") -> dict[str, float]:
-    """Every number in a JSON value by where it stands."""
+    """Return every number in a JSON value by its path."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return {}
     if isinstance(value, int | float):
@@ -52,13 +52,13 @@ def numbers(value: Any, path: str = "") -> dict[str, float]:
 
 
 def assert_all_there(new: Any, old: Any) -> None:
-    """Every number of before stands where it stood."""
+    """Check that every earlier number is still at its place."""
     assert not set(numbers(old)) - set(numbers(new))
 
 
 def assert_near(new: Any, old: Any, but: tuple[str, ...] = ()) -> None:
-    """The same numbers in the same places, to :data:`FAR`, ``but`` for those so named; the points of a line on a map in
-    any order.
+    """Check for the same numbers at the same places, to :data:`FAR`, except those named by ``but``; the points of a
+    line on a map may be in any order.
     """
     for value in (new, old):
         for cut in value.get("slices", ()):
@@ -81,7 +81,7 @@ def test_a_run_opens(name: str) -> None:
 
 
 def targets(value: Any) -> Iterator[dict[str, Any]]:
-    """Every target in a JSON value."""
+    """Yield every target in a JSON value."""
     if isinstance(value, dict) and {"device", "steps_per_execution"} <= set(value):
         yield value
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -90,7 +90,7 @@ def targets(value: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("path", sorted([*OLD.glob("*.json"), *DATA.glob("example*.json")]), ids=lambda path: path.name)
 def test_what_ran_as_a_graph_says_so_and_none_reads_as_keras(path: Path) -> None:
-    """Graph was the default once, and every file wrote it."""
+    """Check the former default, graph, which every file wrote."""
     found = list(targets(json.loads(path.read_text())))
     for target in found:
         assert Target.model_validate(target).execution == target["execution"] in ("graph", "xla", "eager")
@@ -128,7 +128,7 @@ def test_verdicts_are_the_same(capfd: pytest.CaptureFixture[str]) -> None:
         assert main(["verdict", str(OLD / name), "--json"]) == 0
         new = json.loads(capfd.readouterr().out)
         assert new["targets"] == old["targets"], name
-        if not new["claims"]:  # claims rest on starts now: the same rounds may allow less
+        if not new["claims"]:  # claims rest on starts now: the same rounds may allow fewer
             assert all(crossover["low"] is None for crossover in new["crossovers"]), name
             continue
         assert (new["verdict"], new["ahead"]) == (old["verdict"], old["ahead"]), name
@@ -155,7 +155,7 @@ def test_a_command_on_old_files_ends_alike(
     assert bool(err) == bool(command["stderr"])
     if "--json" in command["args"] and out:
         now, before = json.loads(out), json.loads(command["stdout"])
-        if command["args"][0] == "verdict":  # claims rest on starts now: the same rounds may allow less
+        if command["args"][0] == "verdict":  # claims rest on starts now: the same rounds may allow fewer
             assert set(before) <= set(now)
             return
         same = assert_all_there if command["args"][0] == "predict" else assert_near  # the model has become another one

@@ -1,4 +1,4 @@
-"""What ``pytest`` runs, and what it leaves out."""
+"""The tests that ``pytest`` runs, and those that it leaves out."""
 
 import os
 import re
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def collected(*arguments: str) -> str:
-    """What pytest says when it collects, in a process where an import of a framework ends it."""
+    """Return pytest's output when it collects, in a process that an import of a framework ends."""
     code = (
         f"import sys\nfor name in {FRAMEWORKS}: sys.modules[name] = None\n"
         "import pytest\nraise SystemExit(pytest.main(sys.argv[1:]))"
@@ -29,7 +29,7 @@ def collected(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def everything(request: pytest.FixtureRequest) -> str:
-    """What this process has collected; where that was not all, what another one does."""
+    """Return what this process has collected; if that was not all, what another one does."""
     here = request.config.stash[COLLECTED]
     return "\n".join(here) if len(here) > 5000 else collected("-m", "")
 
@@ -41,7 +41,7 @@ def test_nothing_imports_a_framework_while_pytest_collects(everything: str) -> N
 
 
 def test_no_name_of_a_test_changes_from_one_process_to_the_next(everything: str) -> None:
-    """The processes of pytest-xdist must collect the same."""
+    """Compare names, since the processes of pytest-xdist must collect the same."""
     assert not re.findall(r".*0x[0-9a-f]{6,}.*", everything)
     names = re.findall(r"^tests/.*::.*$", everything, re.M)
     assert len(set(names)) == len(names) > 1000

@@ -1,4 +1,4 @@
-"""What the documents say holds: links, commands, names, dates, and what the comments in the code cite."""
+"""Statements of the documents: links, commands, names, dates, and citations in the code's comments."""
 
 import importlib.util
 import re
@@ -57,7 +57,7 @@ def text_of(page: Path) -> str:
 
 
 def fenced(page: Path) -> list[str]:
-    """The lines of fenced and indented blocks, with what a backslash continues."""
+    """Return the lines of fenced and indented blocks, joined at backslashes."""
     text = text_of(page)
     blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     blocks += re.findall(r"(?:^|\n\n)((?: {4}.*\n?)+)", text)
@@ -65,12 +65,12 @@ def fenced(page: Path) -> list[str]:
 
 
 def quoted(page: Path) -> list[str]:
-    """What stands between backticks outside of blocks."""
+    """Return the texts between backticks outside of blocks."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE))
 
 
 def slugs(page: Path) -> set[str]:
-    """The anchors that GitHub gives a page's headings."""
+    """Return the anchors that GitHub gives a page's headings."""
     headings = re.findall(r"^#+ (.+)$", text_of(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -90,7 +90,7 @@ def all_commands() -> Iterator[Command]:
 
 
 def parsed(arguments: list[str]) -> click.Context | None:
-    """The command's context, with every flag understood and nothing run. None for help, version or no command."""
+    """Return the command's context, with every flag parsed and nothing run; None for help, version or no command."""
     group = click.Context(commands, info_name="breakeven")
     if not arguments or arguments[0].startswith("-"):
         return None
@@ -145,7 +145,7 @@ def test_a_command_is_understood(command: Command, tmp_path: Path, monkeypatch: 
 
 
 def check_values(given: dict[str, Any]) -> None:
-    """Networks, targets, batches and limits that flags name; those of files are not here. Raises ValueError."""
+    """Check networks, targets, batches and limits of flags, but not files; raise ValueError for an invalid one."""
     if "preset" in given and not given["architecture"] and not given["model"]:
         network_of(given)
     for text in (*(given.get("targets") or ()), *([given["target"]] if given.get("target") else [])):
@@ -157,7 +157,7 @@ def check_values(given: dict[str, Any]) -> None:
 
 
 def runs_here(command: Command) -> bool:
-    """Whether it only reads, and what it reads is in the repository."""
+    """Check that it only reads, and that its files are in the repository."""
     arguments = command.arguments
     if arguments and arguments[0] not in READING:
         return arguments in (["--version"], ["--help"])
@@ -187,7 +187,7 @@ def test_a_benchmark_has_the_flags_shown(line: str) -> None:
 
 
 def names() -> list[tuple[Path, str]]:
-    """Paths and modules of the repository between backticks, but for those of the study that is added."""
+    """Return the repository's paths and modules between backticks, except those of the added study."""
     pattern = rf"(?:(?:{FOLDERS})/[\w./*-]*|core(?:\.\w+)+)"
     found = [(page, text) for page in PAGES for text in quoted(page) if re.fullmatch(pattern, text)]
     return list(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""Published networks are rebuilt as what they were, and their rows read by the rules that are stated."""
+"""Published networks are rebuilt faithfully, and their rows read by the stated rules."""
 
 from dataclasses import replace
 
@@ -19,12 +19,12 @@ PARAMETERS_M = {
     "Inception-v3": 23.83, "EfficientNet-B0": 5.29, "EfficientNet-B4": 19.34, "U-Net 572": 34.5,
     "BERT-base": 109.5, "BERT-large": 335.1,
 }  # fmt: skip
-"""As their authors or torchvision state them, in millions; running averages of normalisations do not count there."""
+"""Parameters in millions as their authors or torchvision state them, without running averages of normalisations."""
 GIGAFLOPS = {
     "ResNet-50": 8.2, "ResNet-50 v1": 7.7, "ResNeXt-101-32x4d": 16.0, "VGG-16": 31.0, "Inception-v3": 11.4,
     "EfficientNet-B0": 0.78, "EfficientNet-B4": 8.8, "U-Net 572": 315.0,
 }  # fmt: skip
-"""Forward, a multiply-add as 2: twice what torchvision and the papers state as multiply-adds."""
+"""Forward GFLOPs, a multiply-add as 2: twice the multiply-adds of torchvision and the papers."""
 
 
 @pytest.mark.parametrize("name", build_vendor.NAMES)

@@ -1,4 +1,4 @@
-"""The campaign of injected faults: what it checks can fail, what failed is counted and can be played again."""
+"""The campaign of injected faults: its checks can fail, and failures are counted and can be replayed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ def found(played: Played) -> set[str]:
 
 
 def test_there_is_a_study_of_every_kind() -> None:
-    """A fleet has faults of its own (tests/core/studies/fleet/test_coordinator.py); of its self-check a validation
-    keeps what that says, not every number (tests/core/studies/test_faults.py).
+    """Check all kinds but two.
+
+    A fleet has its own faults (tests/core/studies/fleet/test_coordinator.py); a validation keeps its self-check's
+    statements, not every number (tests/core/studies/test_faults.py).
     """
     assert MAKE.keys() == kinds().keys() - {"fleet", "validation"}
 
@@ -116,7 +118,7 @@ def _holds(_: random.Random, __: int, ___: Findings) -> None: ...
 
 @pytest.fixture
 def mapped_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Of 600 MB and read, as libraries are: part of what this process holds, and of nothing that is forked from it."""
+    """Map a file of 600 MB and read it, as libraries are: part of this process's memory, but not of its forks'."""
     path = tmp_path_factory.mktemp("mapped") / "file"
     with path.open("w+b") as file:
         file.truncate(600 * 10**6)
@@ -179,7 +181,7 @@ def test_one_case_can_be_chosen() -> None:
 
 
 def test_a_small_part_of_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole takes some 25 minutes: ``python -m benchmarks.faults``."""
+    """Run a small part; the whole takes some 25 minutes: ``python -m benchmarks.faults``."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     out = tmp_path / "out.json"
     only = [part for name in ("nothing", "CSV for verdict:3", "plans:5", "GPU cards:1") for part in ("--only", name)]

@@ -1,4 +1,4 @@
-"""Fit, error classes and evidence of the hardware model's benchmark: closed forms, and intervals that hold."""
+"""Fit, error classes and evidence of the hardware model's benchmark: closed forms, and intervals that cover."""
 
 from dataclasses import fields
 
@@ -33,7 +33,7 @@ WAYS = ("chip", "source")
 
 
 def judged(error, **columns) -> Judged:
-    """Held-out errors of a CNN where arithmetic limits, each step by itself, unless told otherwise."""
+    """Return held-out errors of a CNN limited by arithmetic, each step by itself, unless given otherwise."""
     size, region = len(error), columns.get("region", "arithmetic")
     given = {
         "family": "cnn", "kind": "cnn", "region": "arithmetic", "way": "chip", "fold": "", "gpu": "T", "source": "S",
@@ -66,13 +66,13 @@ def test_a_class_keeps_the_quantiles_of_its_errors_and_how_cards_differ() -> Non
     assert found.between == pytest.approx(np.std([-0.505, 0.5], ddof=1))
     wider = error_class(judged(np.linspace(-1, 1, 201)), 1.5, "others")
     assert (wider.high_90, wider.borrowed, wider.between) == (pytest.approx(1.5 * found.high_90), "others", 0.0)
-    assert error_class(judged(np.linspace(0.1, 1, 50))).low_95 == 0.0  # the model's own number stays inside
+    assert error_class(judged(np.linspace(0.1, 1, 50))).low_95 == 0.0  # the interval includes the model's own number
     twice = both(judged([0.1] * 10), judged([0.1] * 10, way="source"))
     assert error_class(twice).points == 10
 
 
 def launch_bound(chance: np.random.Generator, **columns) -> Judged:
-    """Of dense layers, whose host is known, and of networks."""
+    """Return errors of dense layers, whose host is known, and of networks."""
     launches = [
         judged(0.1 * chance.standard_normal(100), family="dense", kind="dense layer", region="launch", phase=phase,
                **columns)
@@ -112,7 +112,7 @@ def test_a_kind_of_hosts_spread_holds_so_many_of_its_launch_bound_steps_or_those
         judged(errors, machine="kind:server", **launches),
         judged(2 * errors, machine="kind:desktop", **launches),
         judged([9.0] * 5, machine="kind:weak", **launches),
-        judged([9.0] * 50, machine="kind:server"),  # arithmetic says nothing of hosts
+        judged([9.0] * 50, machine="kind:server"),  # arithmetic says nothing about hosts
     )
     spread = spreads(found, 0.9)
     assert spread["kind:server"] == pytest.approx(np.exp(0.45), rel=0.01)
@@ -137,7 +137,7 @@ def test_intervals_made_without_a_source_hold_of_its_steps_as_many_as_they_say(b
 
 
 def dense_points(size: int, source: str = "made up") -> Points:
-    """Steps of a product of 1, 2, … MFLOP and an element-wise operation each."""
+    """Return steps of a product of 1, 2, … MFLOP and an element-wise operation each."""
     number = np.arange(1.0, size + 1)
     columns = (
         Column("dense", "fp32", 1e6 * number[:, None], number[:, None], np.ones((size, 1)), tiles=8 * number[:, None]),
@@ -181,7 +181,7 @@ def test_a_network_as_evidence_has_the_operations_that_the_model_predicts_it_by(
     assert (found.machine.tolist(), found.fused.tolist(), found.compiled.tolist()) == (["kind:server"], [True], [False])
     assert found.host_ops == pytest.approx([sum(op.kernels for op in ops)])
     assert found.transfer_ms > 0
-    assert len(found.row) < len(ops)  # blocks that repeat stand once
+    assert len(found.row) < len(ops)  # repeated blocks are stored once
     for name in ("kernels", "flops", "bytes"):
         assert float(found.times @ getattr(found.ops, name)) == pytest.approx(float(getattr(table, name).sum()))
     assert {f.name for f in fields(OpTable)} == set(vars(found.ops))

@@ -1,4 +1,4 @@
-"""The action for GitHub: its script with a program in place of Breakeven, and what the action hands it."""
+"""The GitHub action: its script with a substitute for Breakeven, and the action's inputs to it."""
 
 import os
 import re
@@ -25,7 +25,7 @@ sys.exit(int(os.environ["ENDS"]))
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """What notes its arguments, prints what it is told and ends with the status it is told."""
+    """Write a program that notes its arguments, prints given text and ends with a given status."""
     path = tmp_path / "stand-in"
     path.write_text(STAND_IN.format(python=sys.executable))
     path.chmod(path.stat().st_mode | stat.S_IXUSR)

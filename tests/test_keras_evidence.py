@@ -1,4 +1,4 @@
-"""Published Keras steps: their networks are rebuilt to the parameter, and every row is used or left out by a rule."""
+"""Published Keras steps: their networks are rebuilt to the parameter, and a rule uses or leaves out every row."""
 
 import pytest
 

@@ -63,12 +63,12 @@ def test_a_gpu_that_cannot_be_used_is_refused_before_a_worker_starts(
     assert main(["sweep", "--preset", "784-128-10", "--targets", "cpu", "gpu:0", "--batches", "8,512"]) == 2
     (said,) = capfd.readouterr().err.splitlines()
     assert UNUSABLE[name] in said
-    assert not list(tmp_path.glob("activity-*"))  # which a worker leaves
+    assert not list(tmp_path.glob("activity-*"))  # left by a worker
 
 
 @pytest.mark.tensorflow
 def test_a_probe_says_why_the_framework_finds_no_gpu(in_state: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    """In a worker process of its own; the cause is in what TensorFlow logs."""
+    """Probe in its own worker process; the cause is in TensorFlow's log."""
     in_state("driver_old")
     assert main(["devices", "--probe"]) == 0
     assert "driver is older than TensorFlow's CUDA 12 needs" in capfd.readouterr().out
@@ -152,7 +152,7 @@ def test_the_card_holds_what_is_left_of_its_memory(in_state: Any) -> None:
 
 
 def test_a_real_command_measures_and_traces_the_made_up_card(tmp_path: Path) -> None:
-    """In processes of its own: the command, its workers, and the file that it writes."""
+    """Run the command in its own process, with its workers and the file that it writes."""
     out = tmp_path / "run.json"
     command = [sys.executable, "-m", "core", "sweep", "--preset", "784-128-10", "--targets", "cpu",
                "gpu:0,execution=graph", "--batches", "8,512", "--no-refine", "--budget", "30"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The package: one source of versions, a wheel that holds all it needs, and a console script that works elsewhere."""
+"""The package: one source of versions, a wheel with all that it needs, and a console script that works elsewhere."""
 
 import email
 import os
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = ("gpu", "jax", "torch", "postgres", "fleet", "dev")
 FILES = {"": "requirements.txt"} | {extra: f"requirements-{extra}.txt" for extra in EXTRAS}
-START = "import sys; from core.__main__ import breakeven; sys.exit(breakeven())"  # what pip's console script does
+START = "import sys; from core.__main__ import breakeven; sys.exit(breakeven())"  # as pip's console script does
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What pip makes of the wheel, without its dependencies, in a folder that is not the checkout."""
+    """Install the wheel, without its dependencies, in a folder outside the checkout."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as file:
         file.extractall(folder)
@@ -54,7 +54,7 @@ def metadata(installed: Path) -> Message:
 
 
 def entries(requirements: Iterable[Requirement], extra: str = "") -> set[tuple[str, frozenset[str], str]]:
-    """Those that hold on this machine, as name, extras and versions."""
+    """Return the requirements that apply to this machine, as name, extras and versions."""
     return {
         (canonicalize_name(one.name), frozenset(one.extras), str(one.specifier))
         for one in requirements
@@ -63,7 +63,7 @@ def entries(requirements: Iterable[Requirement], extra: str = "") -> set[tuple[s
 
 
 def written(name: str) -> list[Requirement]:
-    """The requirements in a file and in those it includes."""
+    """Return the requirements in a file and in those it includes."""
     found: list[Requirement] = []
     for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
         entry = line.partition("#")[0].strip()
@@ -111,7 +111,7 @@ def test_the_console_script_is_breakeven_of_one_version(
     [script] = next(installed.glob("*.dist-info/entry_points.txt")).read_text(encoding="utf-8").split("\n\n")
     begun = __main__.breakeven
     assert script.split("\n")[:2] == ["[console_scripts]", f"breakeven = {__main__.__name__}:{begun.__name__}"]
-    monkeypatch.setattr(__main__, "run_to_end", __main__.main)  # this process goes on and hears Ctrl-C
+    monkeypatch.setattr(__main__, "run_to_end", __main__.main)  # this process continues and handles Ctrl-C
     monkeypatch.setattr(sys, "argv", ["breakeven", "verdict", "--help"])
     assert begun() == 0
     assert capsys.readouterr().out.startswith("Usage: breakeven verdict ")
@@ -150,7 +150,7 @@ def test_an_installed_command_reads_what_was_shipped(installed: Path, tmp_path: 
 def test_a_worker_is_ours_in_a_folder_with_a_core_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "__init__.py").write_text("raise SystemExit('somebody else')")
-    command = [sys.executable, "-m", "core.worker.protocol"]  # starts as a worker does, and ends at once
+    command = [sys.executable, "-m", "core.worker.protocol"]  # starts like a worker, and ends at once
     subprocess.run(command, cwd=tmp_path, env=worker_environment(Target()), check=True)
 
 

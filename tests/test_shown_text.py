@@ -1,4 +1,5 @@
-"""Whatever a page shows is a constant of the program, a number, or went through the one function that escapes it.
+"""Everything that a page shows is a constant of the program, a number, or went through the one function that escapes
+it.
 
 Decided from the source: an argument that Streamlit takes for Markdown may hold constants, names of constants (in
 capitals), numbers with a format, words of a closed set, and calls that are listed here. All else must be wrapped in
@@ -30,7 +31,9 @@ ESCAPED = {"plain", "unbroken", "clean", "written", "cleaned"}
 NUMBERS = {"number", "duration", "percent", "byte_size", "counted", "len", "rounded", "bounded", "table_number",
            "large", "round", "checked_on"}  # fmt: skip
 CLOSED = {"label", "noun", "capitalize", "upper", "__getitem__"}
-"""Attributes that are one of a few words of this program: a record's label, a kind's noun; and what words become."""
+"""Attributes with one of a few words of this program: a record's label, a kind's noun; and case conversions of
+words.
+"""
 OURS = {
     "core.ui.card": {"icon"},
     "core.ui.downloads": {"file.meaning"},
@@ -51,11 +54,11 @@ OURS = {
     "core.ui.sweep.form": {"('  \\n' if len(runs) > OPEN else ' ').join(map(plain, runs))"},
     "core.ui.sweep.targets": {"of", "of_target(index)"},
 }
-"""By module, expressions that hold constants of the program or numbers only."""
+"""Expressions by module that hold only constants of the program or numbers."""
 
 
 def is_safe(node: ast.expr, ours: set[str]) -> bool:
-    """Whether what an expression makes can hold no text from outside that is not escaped."""
+    """Check that an expression's result can hold no unescaped text from outside."""
     match node:
         case ast.Constant():
             return True
@@ -81,7 +84,7 @@ def is_safe(node: ast.expr, ours: set[str]) -> bool:
 
 
 def unsafe(source: str, ours: set[str]) -> list[str]:
-    """Every argument that is shown and not safe, with its line."""
+    """Return every argument that is shown and not safe, with its line."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):

@@ -35,14 +35,14 @@ def test_visits_scatter_by_where_the_targets_are(
 
 
 def test_a_core_is_slow_for_seconds_while_another_is_not() -> None:
-    """Rounds of 2 s average out all else, and do not average that out."""
+    """Use rounds of 2 s, which average out everything else but not that."""
     apart, same = (windows(Bench(noise, seed=1), 10.0, count=60) for noise in (APART, QUIET_MACHINE))
     assert 0.05 < apart < 0.15
     assert apart > 3 * same
 
 
 def test_shorter_blocks_are_worth_more_than_longer_ones_in_the_same_time() -> None:
-    """Real: 1.0, 1.6, 2.3 and 2.9 % on one core; 1.2, 1.5, 2.9 and 5.6 % unbound."""
+    """Compare with the real 1.0, 1.6, 2.3 and 2.9 % on one core; 1.2, 1.5, 2.9 and 5.6 % unbound."""
     bound, free = (
         [
             float(np.mean([windows(Bench(noise, seed=seed), ms, count=40) for seed in range(3)]))
@@ -57,7 +57,9 @@ def test_shorter_blocks_are_worth_more_than_longer_ones_in_the_same_time() -> No
 
 
 def test_one_thread_against_two_scatters_whatever_the_length_of_a_block() -> None:
-    """Real: windows by 5.7 to 8.4 % at batch 64, where one thread on one core against another has 0.7 %."""
+    """Compare with the real windows: 5.7 to 8.4 % at batch 64, where one thread on one core against another has 0.7
+    %.
+    """
     by_length = [
         np.mean([windows(Bench(unbound(QUIET_MACHINE), THREADS, seed=seed), ms, 64, 30) for seed in range(4)])
         for ms in (4.0, 30.0)
@@ -68,7 +70,9 @@ def test_one_thread_against_two_scatters_whatever_the_length_of_a_block() -> Non
 
 
 def test_preparations_and_forks_have_offsets_of_their_own() -> None:
-    """Real: 0.9 to 2.4 % between preparations, 0.2 to 1.9 % between forks beyond that, over five batches."""
+    """Compare with the real 0.9 to 2.4 % between preparations, 0.2 to 1.9 % between forks beyond that, over five
+    batches.
+    """
     seen = np.array([offsets(Bench(unbound(QUIET_MACHINE), seed=batch), 2, batch) for batch in (3, 8, 23, 64, 256)])
     preparations, forks = np.sqrt((seen**2).mean(axis=0))
     assert 0.009 < preparations < 0.024
@@ -85,7 +89,7 @@ def test_single_preparations_stand_far_off() -> None:
 
 
 def test_fresh_processes_lie_farther_apart_than_forks() -> None:
-    """Real: two of them stood 4.5 to 5.2 % apart."""
+    """Compare with two real ones, which were 4.5 to 5.2 % apart."""
     apart = []
     for noise in (fresh(QUIET_MACHINE), QUIET_MACHINE):
         machine = Machine((STEP, STEP), noise, seed=1)
@@ -114,7 +118,7 @@ def test_medians_of_starts_and_of_batches_scatter_as_tried(
 
 
 def occupied(noise: NoiseModel, seconds: float = 300.0) -> tuple[np.ndarray, Bench]:
-    """Interference, sampled after every visit of eight rounds, for so long."""
+    """Return the interference, sampled after every visit of eight rounds for that time, and the bench."""
     bench = Bench(noise, seed=1)
     source, workers = bench.machine.interference(), bench.start()
     steps = bench.prepare_all(workers, 8, 30.0)
@@ -141,7 +145,7 @@ STILL = CoreModel(drift=(0.0,) * 4, slow=0.0, together=0.0)
 
 
 def one_target(noise: NoiseModel, threads: int, batch: int, blocks: int = 300) -> tuple[float, float]:
-    """Median slowness of blocks of a target, and the share of the time that it waited for a core."""
+    """Return the median slowness of a target's blocks, and the share of time that it waited for a core."""
     bench = Bench(noise, (Target(threads=threads), Target(threads=2)))
     (worker, _) = bench.start()
     steps, before_s = bench.prepare(worker, batch, 30.0), bench.machine.clock.now_s()
@@ -175,7 +179,7 @@ def test_a_short_step_runs_once_untimed_after_a_change_of_turn(batch: int, untim
 
 
 def test_cpu_time_of_one_thread_leaves_out_what_it_waited() -> None:
-    """Real: beside programs wall time scatters by 27 to 34 %, CPU time by 6 to 8 %."""
+    """Compare with the real scatter beside programs: 27 to 34 % in wall time, 6 to 8 % in CPU time."""
     bench = Bench(BUSY_MACHINE, seed=1)
     (worker, _) = bench.start()
     steps, done = bench.prepare(worker, 64, 25.0), []

@@ -1,4 +1,4 @@
-"""Which part of the code may import which: one list, from the ground up, and no circle of files."""
+"""The permitted imports between parts of the code: one list, from the ground up, and no circle of files."""
 
 import ast
 from functools import cache
@@ -71,15 +71,17 @@ LAYERS = (
     "dashboard",
     "app",
 )
-"""A module belongs to the longest name that it begins with, and imports nothing of a later one."""
+"""Layers from the ground up; a module belongs to the longest name that it begins with, and imports nothing of a later
+one.
+"""
 
-PACKAGES = ("core", "core.studies")  # only hold others; their own __init__ says no more than what they are
-LIGHT = ("core.analysis", "core.figures", "core.batch")  # pure: nothing of a machine, a worker, a store or a clock
+PACKAGES = ("core", "core.studies")  # only hold others; their own __init__ is a docstring
+LIGHT = ("core.analysis", "core.figures", "core.batch")  # pure: no machine, worker, store or clock
 IMPURE = ("core.machine", "core.worker", "core.store", "time", "pathlib")
 
 
 def name(path: Path) -> str:
-    """``core.studies.sweep.plan`` for core/studies/sweep/plan.py."""
+    """Return ``core.studies.sweep.plan`` for core/studies/sweep/plan.py."""
     return path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
 
 
@@ -88,7 +90,7 @@ MODULES = {name(path): path for path in SOURCES}
 
 @cache
 def imported(module: str) -> frozenset[str]:
-    """Full names of every module that one imports, at the top or inside a function; of ours, and of others."""
+    """Return the full names of every module that one imports, at the top or inside a function; ours, and others."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -156,7 +158,7 @@ def test_what_derives_is_pure() -> None:
 
 
 def test_only_one_module_prints() -> None:
-    """What is printed elsewhere is not cleaned of control characters (:mod:`core.text`)."""
+    """Check for printing, since text printed elsewhere is not cleaned of control characters (:mod:`core.text`)."""
 
     def prints(node: ast.AST) -> bool:
         if not isinstance(node, ast.Call):

@@ -1,7 +1,7 @@
-"""One idea, one word: what docs/terms.md replaces is shown nowhere.
+"""One idea, one word: the words that docs/terms.md replaces are shown nowhere.
 
 Shown are the documents without their code, and of the program every literal of several words or with a capital letter,
-and the help of commands. What is one word in small letters is a code, a field or a flag, which are data.
+and the help of commands. A single word in small letters is a code, a field or a flag: data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPLACED = [word for term in TERMS for word in term.instead_of]
 WORDS = re.compile(rf"\b(?:{'|'.join(map(re.escape, REPLACED))})\b|[0-9}}]%", re.IGNORECASE)
 CELL = re.compile(r"\bcells?\b", re.IGNORECASE)
 FOR_DEVELOPERS = {"README.md", "adding_a_study.md", "design.md", "frameworks.md", "terms.md", "validation.md"}
-"""Documents that may call a target at a batch size a cell, as the code does."""
+"""Documents that may use “cell” for a target at a batch size, as the code does."""
 
 CODES = {"gpu ahead throughout", "cpu ahead throughout", "not resolved"}
 PERMITTED = {
@@ -34,9 +34,9 @@ PERMITTED = {
 
 
 def literals(source: str) -> Iterator[str]:
-    """Every literal that may be shown; braces stand for the values of an f-string.
+    """Yield every literal that may be shown; braces stand for the values of an f-string.
 
-    Docstrings are for developers, but those of commands, which are their help.
+    Docstrings are for developers, except those of commands, which are their help.
     """
     nodes = list(ast.walk(ast.parse(source)))
     skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -56,14 +56,14 @@ def is_shown(text: str) -> bool:
 
 
 def prose(path: Path) -> str:
-    """A document without code and addresses; of the list of terms without its last column."""
+    """Return a document without code and addresses; the list of terms also without its last column."""
     text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", text)
     return re.sub(r"\|[^|\n]*\|$", "", text, flags=re.MULTILINE) if path.name == "terms.md" else text
 
 
 def wrong(path: Path, text: str, *patterns: re.Pattern[str]) -> list[str]:
-    """The replaced words of a text of this file."""
+    """Return the replaced words in a text of this file."""
     name = path.relative_to(ROOT).as_posix()
     allowed = PERMITTED.get(name, set())
     words = {found[0].lower() for pattern in patterns for found in pattern.finditer(text)}
@@ -74,7 +74,7 @@ def test_the_program_shows_no_replaced_word() -> None:
     found = []
     for path in SOURCES:
         source = path.read_text(encoding="utf-8")
-        if wrong(path, source, WORDS, CELL):  # most files hold none in any place, which is quickly seen
+        if wrong(path, source, WORDS, CELL):  # fast path: most files contain none anywhere
             found += [each for text in literals(source) if is_shown(text) for each in wrong(path, text, WORDS, CELL)]
     assert found == []
 

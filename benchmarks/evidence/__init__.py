@@ -1,1 +1,1 @@
-"""Published steps of whole networks, each rebuilt as a workload of ours."""
+"""Published steps of whole networks, each rebuilt as a Breakeven workload."""

@@ -23,7 +23,7 @@ from core.families.own import MAX_LABEL, STRANGE, Own
 Made = tuple[str, dict[str, Any]]
 """A layer's kind and options, before it has a name."""
 LATER = re.compile(r", input | on |, length |, 28x28|, 40x57 one-hot input| \(all 3x3 same\)| \(dense Adam")
-"""From here on a string says what goes in, or comments."""
+"""Pattern after which a string describes the input or comments."""
 FULL = re.compile(
     r"(?P<name>[A-Z]\w+) (?:include_top=True weights=None (?P<image>\d+)x.*classes=(?P<classes>\d+)"
     r"|224x224x3 1000 classes|\(tf_cnn_benchmarks\))"
@@ -42,15 +42,15 @@ PLAIN: Mapping[str, Made] = {
     "GAP1D": ("GlobalAveragePooling1D", {}),
 }
 DROP = 0.5
-"""Where a string says that there is dropout and not how much; the time does not depend on it."""
+"""Dropout rate if a string gives none; the time does not depend on it."""
 
 
 class NotRebuilt(ValueError):
-    """No network follows from the string; the message names the part at fault."""
+    """The string does not determine a network; the message names the part at fault."""
 
 
 def network_of(architecture: str, given: str) -> Network:
-    """The network of a row's ``architecture`` and ``input``. Raises NotRebuilt."""
+    """Build the network of a row's ``architecture`` and ``input``, or raise NotRebuilt."""
     for pattern, build in BY_HAND.items():
         if re.match(pattern, architecture):
             return _own(build(), architecture)
@@ -72,7 +72,7 @@ def _own(graph: Graph, architecture: str) -> Own:
 
 
 def _input_shape(given: str) -> tuple[int, ...]:
-    """A sample's shape of the column ``input``: 32x32x3, 784, “10000 float”, “600 int tokens”."""
+    """Parse a sample's shape from the column ``input``: 32x32x3, 784, “10000 float”, “600 int tokens”."""
     match = re.match(r"\d+(x\d+)*", given)
     if match is None or "+" in given:
         raise NotRebuilt(f"its input is “{given}”")
@@ -85,7 +85,7 @@ def _layers(architecture: str) -> Iterator[Made]:
     parts = re.split(r"-(?![^(]*\))", LATER.split(text)[0].strip())
     for part in parts:
         if re.fullmatch(r"\d+|Flatten\(\d+\)", part):
-            continue  # the input, or its flattening, which costs nothing
+            continue  # the input or its flattening, which is free
         found = _part(part, same)
         if not found:
             raise NotRebuilt(f"“{part}” is not understood")
@@ -116,7 +116,7 @@ def _part(part: str, same: bool) -> list[Made]:
 
 
 def _with_activations(made: list[Made]) -> list[Made]:
-    """Each layer with the activation that is not written."""
+    """Return each layer with the activation that is not written."""
     done = []
     for index, (kind, options) in enumerate(made):
         following = made[index + 1][0] if index + 1 < len(made) else None
@@ -131,7 +131,7 @@ def _with_activations(made: list[Made]) -> list[Made]:
 
 
 def _mlp(layers: list[Made], shape: tuple[int, ...]) -> Mlp | None:
-    """The network as one of our family, where it is one."""
+    """Return the network as one of the MLP family, or None if it is not one."""
     hidden = [options for _, options in layers[:-1]]
     if {kind for kind, _ in layers} != {"Dense"} or not hidden:
         return None
@@ -150,7 +150,7 @@ def _graph(made: list[Made], shape: tuple[int, ...], vocabulary: int | None) -> 
 
 
 def _reshaped(made: list[Made], image: bool) -> Iterator[Made]:
-    """The layers with what is not written between an image and a row of values, and back."""
+    """Yield the layers with the implied ones between an image and a row of values, and back."""
     flat = not image
     for index, (kind, options) in enumerate(made):
         if kind == "Dense" and not flat:

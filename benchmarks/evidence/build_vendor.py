@@ -19,7 +19,7 @@ from core.families.own import Own
 
 CLASSES = 1000
 WORDS, SQUAD_STEPS, SPAN_ENDS = 30_522, 384, 2
-"""BERT's vocabulary, the sequence length of its fine-tuning, and the start and end of an answer for each token."""
+"""BERT's vocabulary size, the sequence length of its fine-tuning, and the start and end of an answer for each token."""
 BERT_SIZES = {"base": (12, 768), "large": (24, 1024), "distilled": (6, 768)}
 HEAD = 64
 BERT_DROPOUT, DENSE_DROPOUT = 0.1, 0.5
@@ -31,7 +31,7 @@ UNET_FILTERS = (64, 128, 256, 512)
 
 
 class _Layers:
-    """Layers in the making; each call adds one after ``source`` (the last one unless given) and names it."""
+    """Layers under construction; each call adds one after ``source`` (by default the last one) and names it."""
 
     def __init__(self) -> None:
         self.made: list[Layer] = []
@@ -46,7 +46,7 @@ class _Layers:
         return name
 
     def convolution(self, filters: int, kernel: int, stride: int = 1, source: str = "", **options: Any) -> str:
-        """A convolution without bias and its batch normalisation."""
+        """Add a convolution without bias and its batch normalisation."""
         sources = (source,) if source else ()
         same = {"strides": stride, "padding": "same", "use_bias": False}
         self.add("Conv2D", *sources, filters=filters, kernel_size=kernel, **same, **options)
@@ -66,8 +66,10 @@ class _Layers:
 def _resnet(
     depth: int, *, image: int = 224, v1: bool = False, groups: int = 1, group_width: int = 64, squeeze: bool = False
 ) -> Graph:
-    """ResNet (He et al. 2016) and ResNeXt (Xie et al. 2017). The stride is in the 3 × 3 convolution
-    (v1.5, as torchvision and NVIDIA have it), with ``v1`` in the first one."""
+    """Build a ResNet (He et al. 2016) or ResNeXt (Xie et al. 2017).
+
+    The stride is in the 3 × 3 convolution (v1.5, as in torchvision and NVIDIA's code), or with ``v1`` in the first one.
+    """
     net = _Layers()
     net.convolution(64, 7, 2)
     net.relu()
@@ -100,7 +102,7 @@ def _resnet(
 
 
 def _squeeze(net: _Layers, channels: int) -> None:
-    """Squeeze and excitation (Hu et al. 2018)."""
+    """Add squeeze and excitation (Hu et al. 2018)."""
     source = net.last
     net.add("GlobalAveragePooling2D")
     net.add("Dense", units=channels // SQUEEZE, activation="relu")
@@ -110,7 +112,7 @@ def _squeeze(net: _Layers, channels: int) -> None:
 
 
 def _vgg(depth: int, training: bool, *, normalised: bool = False) -> Graph:
-    """VGG (Simonyan & Zisserman 2015) at 224 × 224."""
+    """Build VGG (Simonyan & Zisserman 2015) at 224 × 224."""
     net = _Layers()
     for stage, convolutions in enumerate(VGG[depth]):
         for _ in range(convolutions):
@@ -126,7 +128,7 @@ def _vgg(depth: int, training: bool, *, normalised: bool = False) -> Graph:
 
 
 def _alexnet(training: bool) -> Graph:
-    """AlexNet as tf_cnn_benchmarks has it, at 227 × 227."""
+    """Build AlexNet as in tf_cnn_benchmarks, at 227 × 227."""
     net = _Layers()
     pooled = {"pool_size": 3, "strides": 2}
     net.add("Conv2D", filters=64, kernel_size=11, strides=4, activation="relu")
@@ -150,7 +152,7 @@ def _dense_end(net: _Layers, training: bool) -> None:
 
 
 def _unet(training: bool) -> Graph:
-    """U-Net (Ronneberger et al. 2015) on 572 × 572 × 1 as NVIDIA has it: unpadded, and two classes for each pixel."""
+    """Build U-Net (Ronneberger et al. 2015) on 572 × 572 × 1 as in NVIDIA's code: unpadded, two classes per pixel."""
     net = _Layers()
 
     def twice(filters: int) -> str:
@@ -181,11 +183,11 @@ def _unet(training: bool) -> Graph:
 
 
 def _bert(size: str, training: bool, *, steps: int = SQUAD_STEPS, outputs: int = SPAN_ENDS) -> Graph:
-    """BERT (Devlin et al. 2019) with a head for every token, SQuAD's unless ``outputs`` says otherwise; ELECTRA's
-    discriminator (Clark et al. 2020) is the same.
+    """Build BERT (Devlin et al. 2019) with a head for every token, by default SQuAD's.
 
-    Without the learnt position and segment embeddings (0.4 % of the weights of the base size), which no layer of a
-    graph can hold, and without ELECTRA's search for the answer's end in five beams.
+    ELECTRA's discriminator (Clark et al. 2020) is the same. Left out are the learnt position and segment embeddings
+    (0.4 % of the weights of the base size), which no layer of a graph can hold, and ELECTRA's search for the answer's
+    end in five beams.
     """
     depth, width = BERT_SIZES[size]
     net = _Layers()
@@ -210,7 +212,7 @@ def _bert(size: str, training: bool, *, steps: int = SQUAD_STEPS, outputs: int =
 
 
 def _vit(size: str, patch: int, image: int) -> Graph:
-    """Vision transformer (Dosovitskiy et al. 2021) over its patches, without the one token of the class."""
+    """Build a vision transformer (Dosovitskiy et al. 2021) over its patches, without the class token."""
     depth, width = VIT_SIZES[size]
     net = _Layers()
     net.add("Conv2D", filters=width, kernel_size=patch, strides=patch)
@@ -230,7 +232,7 @@ def _vit(size: str, patch: int, image: int) -> Graph:
 
 
 def _application(name: str, image: int, training: bool) -> Graph:
-    """A network of keras.applications at any size: padded by the convolutions themselves, as the original is."""
+    """Build a network of keras.applications at any size; the convolutions themselves pad, as in the original."""
     graph = replace(Application(application=name).graph, input_shape=(image, image, 3))
     gone = {"ZeroPadding2D"} if training else {"ZeroPadding2D", "Dropout"}
     padded = {layer.name for layer in graph.layers if layer.kind == "ZeroPadding2D"}
@@ -263,7 +265,7 @@ BY_MODE: Mapping[str, Callable[[bool], Graph]] = {
     "U-Net 572": _unet,
     **{f"BERT-{size}": partial(_bert, size) for size in BERT_SIZES},
 }
-"""Networks by name; the argument says whether it is for training."""
+"""Networks by name; the argument is True for training."""
 NAMES = (*ALIKE, *BY_MODE)
 TRANSFORMERS = tuple(f"BERT-{size}" for size in BERT_SIZES)
 
@@ -294,6 +296,6 @@ def application(name: str, image: int, training: bool) -> Network:
 
 @cache
 def network(name: str, training: bool) -> Network:
-    """The network of that name, of :data:`NAMES`. Raises KeyError for another."""
+    """Build the network of that name, one of :data:`NAMES`, or raise KeyError."""
     graph = ALIKE[name]() if name in ALIKE else BY_MODE[name](training)
     return Own(architecture=dump(graph), label=name)

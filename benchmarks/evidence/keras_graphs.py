@@ -16,17 +16,17 @@ from core.families.applications import Application
 IMAGENET = (224, 224, 3)
 IMAGENET_CLASSES = 1000
 BENCHMARK_CLASSES = 1001
-"""tf_cnn_benchmarks has one class more, for the background."""
+"""Classes of tf_cnn_benchmarks, which has one more, for the background."""
 
 
 class Stack:
-    """Layers that are added one after the other; each addition gives the new layer's name."""
+    """Layers added one after the other; each addition returns the new layer's name."""
 
     def __init__(self) -> None:
         self.layers: list[Layer] = []
 
     def add(self, kind: str, inputs: str | Sequence[str] | None = None, **options: Any) -> str:
-        """A layer after ``inputs``, or after the one before it."""
+        """Add a layer after ``inputs``, or after the previous one."""
         before = self.layers[-1].name if self.layers else INPUT
         given = (before,) if inputs is None else (inputs,) if isinstance(inputs, str) else tuple(inputs)
         name = f"{kind.lower()}_{len(self.layers) + 1}"
@@ -59,7 +59,7 @@ DROPOUT: Any = ("Dropout", {"rate": 0.5})
 
 
 def alexnet() -> Graph:
-    """tf_cnn_benchmarks's alexnet_model.py."""
+    """Build the network of tf_cnn_benchmarks's alexnet_model.py."""
     return _plain(
         (227, 227, 3), _conv(64, 11, 4, "valid"), _pool(3, 2), _conv(192, 5), _pool(3, 2), _conv(384, 3),
         _conv(384, 3), _conv(256, 3), _pool(3, 2), ("Flatten", {}), _dense(4096), DROPOUT, _dense(4096), DROPOUT,
@@ -68,7 +68,7 @@ def alexnet() -> Graph:
 
 
 def lenet() -> Graph:
-    """tf_cnn_benchmarks's lenet_model.py, which takes its images from ImageNet's classes."""
+    """Build the network of tf_cnn_benchmarks's lenet_model.py, which has ImageNet's classes."""
     return _plain(
         (28, 28, 3), _conv(32, 5), _pool(2, 2), _conv(64, 5), _pool(2, 2), ("Flatten", {}), _dense(512),
         _dense(BENCHMARK_CLASSES, "softmax"),
@@ -76,7 +76,7 @@ def lenet() -> Graph:
 
 
 def unet_like() -> Graph:
-    """Chollet, Deep Learning with Python, 2nd edition, chapter 9: segmentation of pets."""
+    """Build the segmentation network for pets of Chollet, Deep Learning with Python, 2nd edition, chapter 9."""
     down = [_conv(f, 3, s) for f in (64, 128, 256) for s in (2, 1)]
     up = [_conv(f, 3, s, kind="Conv2DTranspose") for f in (256, 128, 64) for s in (1, 2)]
     last = ("Conv2D", {"filters": 3, "kernel_size": 3, "padding": "same", "activation": "softmax"})
@@ -84,7 +84,9 @@ def unet_like() -> Graph:
 
 
 def pixelcnn() -> Graph:
-    """Foster, Generative Deep Learning, 2nd edition, chapter 5: masked convolutions as plain ones."""
+    """Build the network of Foster, Generative Deep Learning, 2nd edition, chapter 5, with plain for masked
+    convolutions.
+    """
     stack = Stack()
     conv = {"padding": "same", "activation": "relu"}
     at = stack.add("Conv2D", filters=128, kernel_size=7, **conv)
@@ -106,7 +108,7 @@ def _normalised_conv(stack: Stack, filters: int, size: int, strides: int, after:
 
 
 def _basic_blocks(stack: Stack, at: str, stages: Sequence[tuple[int, int]], channels: int) -> str:
-    """Residual blocks of two 3x3 convolutions (He et al. 2015); stages after the first begin with a stride of 2."""
+    """Add residual blocks of two 3x3 convolutions (He et al. 2015); stages after the first begin with a stride of 2."""
     for number, (filters, blocks) in enumerate(stages):
         for block in range(blocks):
             stride = 2 if number and not block else 1
@@ -120,7 +122,7 @@ def _basic_blocks(stack: Stack, at: str, stages: Sequence[tuple[int, int]], chan
 
 
 def resnet18() -> Graph:
-    """He et al. 2015, table 1."""
+    """Build ResNet-18 by table 1 of He et al. 2015."""
     stack = Stack()
     _normalised_conv(stack, 64, 7, 2, INPUT)
     at = stack.add("MaxPooling2D", pool_size=3, strides=2, padding="same")
@@ -131,7 +133,7 @@ def resnet18() -> Graph:
 
 
 def resnet_of_30_blocks() -> Graph:
-    """hideyukiinada/benchmark: 10 basic blocks each of 64, 128 and 256 filters for CIFAR-10."""
+    """Build the network of hideyukiinada/benchmark: 10 basic blocks each of 64, 128 and 256 filters for CIFAR-10."""
     stack = Stack()
     at = _normalised_conv(stack, 64, 3, 1, INPUT)
     _basic_blocks(stack, at, ((64, 10), (128, 10), (256, 10)), 64)
@@ -141,7 +143,9 @@ def resnet_of_30_blocks() -> Graph:
 
 
 def resnet50_with_a_dense_map() -> Graph:
-    """awslabs/keras-apache-mxnet's script: ResNet50 without its top, and Dense1000 at every place of its last map."""
+    """Build the network of awslabs/keras-apache-mxnet's script: ResNet50 without its top, and Dense1000 on its last
+    map.
+    """
     known = Application(application="ResNet50").graph
     layers = known.layers[: [layer.kind for layer in known.layers].index("GlobalAveragePooling2D")]
     top = Layer("dense_map", "Dense", {"units": IMAGENET_CLASSES, "activation": "softmax"}, (layers[-1].name,))
@@ -149,12 +153,12 @@ def resnet50_with_a_dense_map() -> Graph:
 
 
 def inception_v3() -> Graph:
-    """keras.applications' network at its own size of 299, which is no multiple of 32."""
+    """Build keras.applications' network at its own size of 299, which is no multiple of 32."""
     return replace(Application(application="InceptionV3").graph, input_shape=(299, 299, 3))
 
 
 def _attend(stack: Stack, query: str, value: str, heads: int, key_dim: int, dropout: float = 0.0, **norm: Any) -> str:
-    """Attention, its residual and normalisation."""
+    """Add attention, its residual connection and normalisation."""
     rate = {"dropout": dropout} if dropout else {}
     end = stack.add("MultiHeadAttention", (query, value), num_heads=heads, key_dim=key_dim, **rate)
     end = stack.add("Dropout", rate=dropout) if dropout else end
@@ -163,7 +167,7 @@ def _attend(stack: Stack, query: str, value: str, heads: int, key_dim: int, drop
 
 
 def _feed(stack: Stack, at: str, inner: int, width: int, activation: str = "relu", dropout: float = 0.0) -> str:
-    """Two Dense layers, their residual and normalisation."""
+    """Add two Dense layers, their residual connection and normalisation."""
     stack.add("Dense", at, units=inner, activation=activation)
     end = stack.add("Dense", units=width)
     end = stack.add("Dropout", rate=dropout) if dropout else end
@@ -172,7 +176,9 @@ def _feed(stack: Stack, at: str, inner: int, width: int, activation: str = "relu
 
 
 def translator() -> Graph:
-    """Chollet, Deep Learning with Python, 2nd edition, chapter 11: one encoder and one decoder layer."""
+    """Build the translator of Chollet, Deep Learning with Python, 2nd edition, chapter 11: one encoder, one decoder
+    layer.
+    """
     stack, words = Stack(), 15_000
     source = stack.add("Embedding", INPUT, input_dim=words, output_dim=256)
     encoded = _feed(stack, _attend(stack, source, source, 8, 256), 2048, 256)
@@ -185,7 +191,7 @@ def translator() -> Graph:
 
 
 def gpt() -> Graph:
-    """Foster, Generative Deep Learning, 2nd edition, chapter 9."""
+    """Build the GPT of Foster, Generative Deep Learning, 2nd edition, chapter 9."""
     stack, words = Stack(), 10_000
     at = stack.add("Embedding", input_dim=words, output_dim=256)
     end = stack.add("MultiHeadAttention", (at, at), num_heads=2, key_dim=256)
@@ -197,7 +203,7 @@ def gpt() -> Graph:
 
 
 def bert_classifier() -> Graph:
-    """bert-base-cased (Devlin et al. 2019; 28,996 pieces of words) below a pool and three Dense layers."""
+    """Build bert-base-cased (Devlin et al. 2019; 28,996 word pieces) below a pool and three Dense layers."""
     stack, words = Stack(), 28_996
     stack.add("Embedding", input_dim=words, output_dim=768)
     stack.add("LayerNormalization")
@@ -224,4 +230,4 @@ BY_HAND: Mapping[str, Callable[[], Graph]] = {
     r"GPT: ": gpt,
     r"bert-base-cased ": bert_classifier,
 }
-"""By how the ``architecture`` of a row begins."""
+"""Builders by the beginning of a row's ``architecture``."""

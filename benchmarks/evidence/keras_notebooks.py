@@ -1,6 +1,6 @@
 """GPU rows of keras_notebook_steps.csv: whole Keras and TensorFlow networks in public notebooks, under ``fit``.
 
-What a row becomes follows these rules, stated before any row was held against the model:
+Rows are converted by these rules, stated before any row was compared with the model:
 
 - Optimizer: RMSprop is momentum (one slot, the same traffic), Adadelta is adam (two slots); none given is sgd.
 - Precision: fp32 is float32, which is TF32 where the card has it, as in the programs.
@@ -51,7 +51,7 @@ CARDS = {
     "RTX A4000": "RTX-A4000", "RTX A4500": "RTX-A4500", "RTX A6000": "RTX-A6000", "T4": "T4", "TITAN V": "TITAN-V",
     "V100": "V100-16GB-SXM2", "V100-SXM2-16GB": "V100-16GB-SXM2",
 }  # fmt: skip
-"""The catalogue's names, or those of more_cards.py and OLDER. Colab's and EC2's V100 are SXM2; K80 and K520 a die."""
+"""Names in the catalogue, in more_cards.py or in OLDER. Colab's and EC2's V100 are SXM2; K80 and K520 are one die."""
 OPTIMIZERS: Mapping[str, Optimizer] = {
     "SGD": "sgd", "": "sgd", "SGD momentum .9": "momentum", "RMSprop": "momentum", "RMSprop (default)": "momentum",
     "Adam": "adam", "Adadelta": "adam", "Adam-type": "adam",
@@ -71,15 +71,16 @@ RULES: Mapping[str, tuple[str, str]] = {
     "its step is a program of its own (custom train_step)": ("architecture", r".*custom train_step"),
     "the row itself says that its time is not to be trusted": ("trust", r"low"),
 }  # fmt: skip
-"""What leaves a row out: a column, or all of them, and what it holds."""
+"""Rules that leave a row out: a column, or all of them, and its content."""
 NOT_REBUILT = "its network does not follow from the row, or not with the parameters that it prints"
 TOLERANCE = 0.01
 VALIDATION = 1 / 3
-"""Of a training step: forward without gradients and optimizer."""
+"""Cost of a validation step as a share of a training step: forward, without gradients and optimizer."""
 
 SAMPLES = {"28x28": 60_000, "28x28x1": 60_000, "32x32x1": 60_000, "784": 60_000, "1568": 60_000, "32x32x3": 50_000}
-"""Samples by input: MNIST or Fashion-MNIST, and CIFAR. 10,000 more are for tests; a tenth or a fifth may be
-split off."""
+"""Samples by input: MNIST or Fashion-MNIST, and CIFAR. 10,000 more are for tests; a tenth or a fifth may be split
+off.
+"""
 TEST_SAMPLES = 10_000
 SPLITS = (0.1, 0.2)
 STEPS = {
@@ -90,14 +91,18 @@ STEPS = {
     ("20+20 int tokens", 279): 1302,  # English and Spanish, 83,276 and 17,844 pairs
     ("200x200x3", 16): 100,  # Oxford pets, 6,390 and 1,000
     ("224x224x3", 118): 2368,  # Food101, 75,750 and 15 % of 25,250
-    ("7", 5): 18,  # said by the row
+    ("7", 5): 18,  # stated by the row
 }  # fmt: skip
-"""Training steps by input and validation steps, where no rule gives them."""
+"""Training steps by input and validation steps, for those that no rule determines."""
 
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """The file's rows of GPUs. Raises FileNotFoundError where the published data do not lie beside the checkout."""
+    """Return the file's rows of GPUs.
+
+    Raises:
+        FileNotFoundError: The published data are not beside the checkout.
+    """
     found: list[dict[str, str]] = []
     for row in csv.DictReader(FILE.read_text(encoding="utf-8").splitlines()):
         if row["architecture"] == "same net as the row above":
@@ -108,19 +113,19 @@ def rows() -> tuple[Row, ...]:
 
 
 def keras_rows() -> tuple[NetworkRow, ...]:
-    """The rows that are used."""
+    """Return the rows that are used."""
     return tuple(_network_row(row, network) for row, network, rule in _judged() if network is not None and not rule)
 
 
 def keras_left_out() -> tuple[LeftOut, ...]:
-    """The rows that are not, by source and rule."""
+    """Return the rows that are left out, by source and rule."""
     found = Counter((_repository(row), rule) for row, _, rule in _judged() if rule)
     return tuple(LeftOut(source, rule, count) for (source, rule), count in found.items())
 
 
 @cache
 def _judged() -> tuple[tuple[Row, Network | None, str], ...]:
-    """Each row with its network and, where it is left out, the rule by which."""
+    """Return each row with its network and the rule that leaves it out, if any."""
     return tuple((row, *_judge(row)) for row in rows())
 
 
@@ -136,7 +141,7 @@ def _judge(row: Row) -> tuple[Network | None, str]:
 
 
 def agrees(network: Network, printed: str) -> bool:
-    """Whether the network has the parameters that are printed: 8157010, “about 60M”, or none at all."""
+    """Check that the network has the printed number of parameters: 8157010, “about 60M”, or none at all."""
     match = re.fullmatch(r"(?:about )?([\d.]+)(M?)", printed)
     if match is None:
         return not printed
@@ -195,7 +200,7 @@ def _repository(row: Row) -> str:
 
 
 def _machine(row: Row) -> str:
-    """A notebook ran on one machine; logs and tables name theirs."""
+    """Return the identity of the machine: one per notebook; logs and tables name theirs."""
     notebook = re.search(r"(?<=:).+\.ipynb", row["source"])
     return f"{_repository(row)} {notebook[0] if notebook else row['host_cpu']} {_card(row)}"
 
@@ -213,7 +218,7 @@ def _host(row: Row) -> HostKind:
 
 
 def _validated(row: Row) -> float | None:
-    """What a step of training takes of the row's time a step; None where that cannot be said."""
+    """Return the share of training in the row's time per step; None if it cannot be determined."""
     validation = float(row["val_steps_in_time"])
     if not validation:
         return 1.0
@@ -240,7 +245,7 @@ def _counts(found: Iterator[str]) -> str:
 
 
 def main() -> None:
-    """Prints what is used by kind, card and host, and the rules that leave rows out with how many."""
+    """Print what is used by kind, card and host, and the rules that leave rows out with their counts."""
     if not FILE.exists():
         raise SystemExit(f"The published rows are not there: {FILE}.")
     used = keras_rows()

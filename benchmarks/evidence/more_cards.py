@@ -1,8 +1,8 @@
-"""Cards of published rows that the catalogue lacks: too old, or of laptops and workstations.
+"""Cards of published rows that the catalogue lacks: too old, or from laptops and workstations.
 
-Rates at the boost clock, as the catalogue has them: fp32 outside tensor cores, tensor cores dense with sums in fp32.
-GeForce cards of Turing sum in fp32 at half the rate that they have with sums in fp16; Quadro and RTX A cards do not.
-Multiprocessors and L2 caches are of the chip's whitepaper, cut down as its memory is.
+Rates are at the boost clock, as in the catalogue: fp32 outside tensor cores, tensor cores dense with sums in fp32.
+GeForce cards of Turing sum in fp32 at half their rate with sums in fp16; Quadro and RTX A cards do not. Multiprocessors
+and L2 caches are from the chip's whitepaper, cut down in proportion to its memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def _card(
     multiprocessors: int, l2_mb: float, source: str,
     tf32: float | None = None, half: float | None = None,
 ) -> GpuSpec:  # fmt: skip
-    """TFLOP/s, GB/s, GB, W and L2 in MB. Facts that cards have by their class are filled in from the catalogue's."""
+    """Build a card from TFLOP/s, GB/s, GB, W and L2 in MB; facts of its class are filled in from the catalogue's."""
     values: dict[str, float | str | None] = {
         "architecture": architecture, "link": link, "fp32_tflops": fp32, "tf32_tflops": tf32, "half_tflops": half,
         "bandwidth_gb_s": bandwidth, "memory_gb": memory, "tdp_w": tdp, "multiprocessors": multiprocessors,
@@ -51,4 +51,4 @@ MORE_CARDS = {
               tf32=46.0, half=92.0),
     )
 }  # fmt: skip
-"""By name. Clocks of the two laptops' cards depend on the laptop: their rates are upper ends."""
+"""Cards by name. The clocks of the two laptop cards depend on the laptop: their rates are upper limits."""

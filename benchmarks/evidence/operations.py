@@ -1,8 +1,8 @@
-"""Readers of published measurements (``../shared/data/published``) into points that the model can be held against.
+"""Readers of published measurements (``../shared/data/published``) into points with which the model can be compared.
 
-Every point names its card as the catalogue does and carries the operations that its measurement ran. What a stack of
-software added is kept apart: the host's cost is read off each machine's own smallest steps, as the host study does on
-a user's machine, and those steps are left out of the errors.
+Every point names its card as the catalogue does and carries the operations that its measurement ran. The cost of the
+software is kept separate: the host's cost is taken from each machine's own smallest steps, as a host study does on a
+user's machine, and those steps are left out of the errors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CATALOGUE_NAMES = {
     "GTX 1080 Ti": "GTX-1080-Ti", "K80": "K80-die",
     "H100_80GB_PCIe": "H100-PCIe", "H100_80GB_SXM5": "H100-SXM", "H200_140GB_SXM": "H200", "B200_192GB": "B200",
 }  # fmt: skip
-"""Cards by the names in the data. P100 and V100 of the dense layers stand in DGX-1 and P3 machines, as SXM2."""
+"""Catalogue names by the names in the data. P100 and V100 of the dense layers are in DGX-1 and P3 machines, as SXM2."""
 
 
 def _older(
@@ -67,8 +67,10 @@ OLDER = {
 
 @dataclass(frozen=True)
 class Column:
-    """Operations of one class, of every point of a set: arrays of points × operations. ``depth`` is the length of the
-    sums of a product of few rows."""
+    """Operations of one class, for every point of a set, as arrays of points × operations.
+
+    ``depth`` is the length of the sums of a product of few rows.
+    """
 
     kind: OpClass
     peak: Peak
@@ -83,7 +85,7 @@ def _column(
     kind: OpClass, peak: Peak, flops: Array, moved: Array, launches: Array, depth: Array | None = None,
     tiles: Array | None = None,
 ) -> Column:  # fmt: skip
-    """A column of one operation a point."""
+    """Build a column of one operation per point."""
     return Column(
         kind,
         peak,
@@ -96,9 +98,10 @@ def _column(
 
 @dataclass(frozen=True)
 class Points:
-    """Measured times of one source and phase. ``host_ops`` is what the host hands over, ``machine`` whose host that is.
+    """Measured times of one source and phase. ``host_ops`` is the number of operations that the host hands over,
+    ``machine`` the host that does so.
 
-    ``tiny`` marks the points that a machine's host is measured by; ``columns`` are the operations in order.
+    ``tiny`` marks the points from which a machine's host is measured; ``columns`` are the operations in order.
     """
 
     source: str
@@ -113,7 +116,7 @@ class Points:
     columns: tuple[Column, ...]
 
     def where(self, keep: NDArray[np.bool_]) -> Points:
-        """The points that ``keep`` marks."""
+        """Return the points that ``keep`` marks."""
         columns = tuple(
             replace(
                 each,
@@ -133,7 +136,7 @@ class Points:
 
 
 def available() -> bool:
-    """Whether the published data lie beside the checkout."""
+    """Check that the published data are beside the checkout."""
     return FOLDER.is_dir()
 
 
@@ -152,7 +155,7 @@ def _cards(rows: Iterable[Mapping[str, str]], name: str) -> NDArray[np.str_]:
 
 
 # TensorFlow 1's fused updates (tensorflow/core/kernels/training_ops_gpu.cu.cc): one expression after the other, each
-# reading and writing whole tensors. Tensors touched a parameter, kernels a variable.
+# reading and writing whole tensors. Tensors touched per parameter, kernels per variable.
 TF1_UPDATES = {
     "SGD": (3, 1), "Momentum": (6, 2), "Adagrad": (7, 2), "RMSProp": (10, 3), "Adam": (10, 3), "Adadelta": (12, 3),
 }  # fmt: skip
@@ -162,7 +165,7 @@ TINY_PARAMETERS = 60_000
 
 
 def dense_layers() -> list[Points]:
-    """One Dense layer in TensorFlow 1, forward and in training: CDECatapult/ml-performance-prediction."""
+    """Read one Dense layer in TensorFlow 1, forward and in training: CDECatapult/ml-performance-prediction."""
     rows = [row for row in _rows("justus_dense_tf1_fp32.csv.gz") if row["device"] in CATALOGUE_NAMES]
     forward = [row for row in rows if row["optimizer"] == "None(fwd only)"]
     training = [row for row in rows if row["optimizer"] in TF1_UPDATES]
@@ -209,7 +212,9 @@ def _products(
     rows: list[dict[str, str]], source: str, family: str, sizes: tuple[Array, Array, Array], times: Array,
     peak: Peak, width: int, old: bool = False, host: str | None = None,
 ) -> Points:  # fmt: skip
-    """Matrix products of m rows, n columns and sums of k; ``host`` names the machine's column where it adds a floor."""
+    """Build matrix products of m rows, n columns and sums of k; ``host`` names the machine's column if it adds a
+    floor.
+    """
     m, n, k = sizes
     one = np.ones_like(m)
     moved = width * (m * k + k * n + m * n)
@@ -230,7 +235,7 @@ def _products(
 
 
 def linear_operations() -> list[Points]:
-    """One Linear layer's forward product in PyTorch 2.1, float32 without TF32: sitar-lab/NeuSight."""
+    """Read one Linear layer's forward product in PyTorch 2.1, float32 without TF32: sitar-lab/NeuSight."""
     rows = list({tuple(row.items()): row for row in _rows("neusight_op_linear.csv.gz")}.values())
     m, n, k = (_numbers(rows, name) for name in "MNK")
     times = _numbers(rows, "latency_ms")
@@ -238,8 +243,10 @@ def linear_operations() -> list[Points]:
 
 
 def elementwise_operations() -> list[Points]:
-    """Element-wise operations in PyTorch: sitar-lab/NeuSight. Softmax and layer normalisation are left out, which
-    PyTorch runs as one kernel each and TensorFlow as several."""
+    """Read element-wise operations in PyTorch: sitar-lab/NeuSight.
+
+    Softmax and layer normalisation are left out, since PyTorch runs each as one kernel and TensorFlow as several.
+    """
     reads = dict.fromkeys(("add", "mul", "pow", "div"), 3) | dict.fromkeys(
         ("addu", "mulu", "powu", "divu", "relu", "gelu", "tanh"), 2
     )
@@ -263,11 +270,11 @@ def elementwise_operations() -> list[Points]:
     ]
 
 
-LONGEST_SUM = 100_000  # DeepBench's products with sums of 500,000 values are of no layer that is trained in batches
+LONGEST_SUM = 100_000  # no layer trained in batches has DeepBench's products with sums of 500,000 values
 
 
 def deepbench_products() -> list[Points]:
-    """Matrix products of 2017 and 2018: baidu-research/DeepBench."""
+    """Read matrix products of 2017 and 2018: baidu-research/DeepBench."""
     found = []
     for precision, peak, width in (("Float", "fp32", 4), ("16 bit inputs, 16 bit multiplication", "half", 2)):
         rows = [
@@ -287,7 +294,7 @@ def deepbench_products() -> list[Points]:
 
 
 def token_products() -> list[Points]:
-    """Matrix products of language models in float16 over 1 to 4096 rows: microsoft/vidur."""
+    """Read matrix products of language models in float16 over 1 to 4096 rows: microsoft/vidur."""
     rows = _rows("vidur_gemm_fp16_token_sweep.csv.gz")
     found = []
     for name in ("attn_post_proj_ms", "mlp_up_proj_ms", "mlp_down_proj_ms"):
@@ -303,7 +310,7 @@ def token_products() -> list[Points]:
 
 
 def everything() -> list[Points]:
-    """All points, source by source."""
+    """Return all points, source by source."""
     readers = (
         dense_layers, linear_operations, elementwise_operations, deepbench_products, token_products,
     )  # fmt: skip

@@ -1,9 +1,9 @@
 """Published steps of known networks on hardware after 2020, each rebuilt as a workload of ours.
 
-The files of ``../shared/data/published_2020`` have one row per step. Almost all of it is PyTorch: eager rows count as
-a fused build whose operations are handed over one by one, rows of torch.compile and of JAX as compiled ones.
-Inference compilers with kernels of their own and CUDA graphs, which nothing here models, are left out, as are cards
-that the catalogue cannot describe. Every rule was stated before an error of a model was looked at but where it says so.
+The files of ``../shared/data/published_2020`` have one row per step. Almost all of it is PyTorch: eager rows count as a
+fused build whose operations are handed over one by one, rows of torch.compile and of JAX as compiled ones. Inference
+compilers with kernels of their own and CUDA graphs, which nothing here models, are left out, as are cards that the
+catalogue cannot describe. Every rule was stated before any error of a model was seen, unless it says otherwise.
 ``python -m benchmarks.evidence.recent_networks`` counts them.
 """
 
@@ -50,7 +50,7 @@ CARDS = {
     "H100 PCIe 80GB": "H100-PCIe", "H100 SXM 80GB": "H100-SXM", "H200 SXM": "H200", "GH200 96GB": "GH200",
     "B200": "B200",
 }  # fmt: skip
-"""Cards by the names in the files; where a module's form is not said, the one that clouds rent most."""
+"""Catalogue names by the names in the files; for a module of unstated form, the one that clouds rent most."""
 OPTIMIZERS: Mapping[str, Optimizer] = {"resnet50": "momentum", "inception3": "momentum"}
 TOKENS = {"SQuAD": 384}
 VIT = re.compile(r"(?:\(rebuild\) )?ViT-(tiny|small|base|large|huge)/(\d+)")
@@ -59,7 +59,7 @@ DECIMAL_PLACES_MS = {"rtx3060_by_batch": 0.05, "bert_3090_by_batch_seq": 0.05, "
 
 
 class Way(NamedTuple):
-    """How a row's step runs: build, execution, whether its batch is copied first, and the kind of its host."""
+    """Execution of a row's step: build, execution, copy of its batch before the step, and the kind of its host."""
 
     build: Build
     execution: Execution
@@ -85,7 +85,7 @@ WAYS: Mapping[str, Way] = {
     "jax_xla_gpu_tpu": Way("fused", "xla", False, "server"),
     "vit_tpu_v3_a100_jax": Way("fused", "eager", False, "server"),
 }
-"""By file. Keras of 2021 had fused normalisations; it was run under ``fit`` on tensors in memory."""
+"""Execution by file. Keras of 2021 had fused normalisations; it ran under ``fit`` on tensors in memory."""
 
 
 def recent_rows() -> tuple[NetworkRow, ...]:
@@ -163,7 +163,7 @@ def _optimizer(record: Record) -> Optimizer:
 
 
 def _precision(record: Record) -> Precision:
-    """Return the precision; where TF32 is off, or in convolutions alone of a transformer, float32 is strict."""
+    """Return the precision; float32 is strict if TF32 is off, or on in convolutions alone for a transformer."""
     printed = record["precision"]
     if "16" in printed:
         return "mixed_bfloat16" if "bf16" in printed else "mixed_float16"

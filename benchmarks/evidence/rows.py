@@ -1,4 +1,4 @@
-"""One published step of a whole network, and what was left out, each by a rule that was stated before its error."""
+"""One published step of a whole network, and the rows left out, each by a rule stated before its error was seen."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Kind = Literal["mlp", "cnn", "transformer", "recurrent"]
 
 @dataclass(frozen=True)
 class NetworkRow:
-    """``gpu`` as the catalogue names it. ``source`` is one public repository, ``group`` its rows of one machine.
+    """One published step of a whole network.
 
-    ``resolution_ms``: half the last digit of what was printed, 0 where it is finer than matters. ``upper``: the time
-    also holds something else (start, validation), so that it bounds the step from above.
+    ``gpu`` is the catalogue's name. ``source`` is one public repository, ``group`` its rows of one machine.
+    ``resolution_ms``: half the last printed digit, 0 if it is finer than matters. ``upper``: the time includes
+    something else (start, validation), so that it bounds the step from above.
     """
 
     source: str
@@ -39,7 +40,7 @@ class NetworkRow:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Rows of a file that are not used, and the rule by which."""
+    """Rows of a file that are not used, and the rule that excludes them."""
 
     source: str
     rule: str

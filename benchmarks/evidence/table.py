@@ -1,4 +1,4 @@
-"""Published steps as arrays: one entry a step, and the operations of all of them one after the other."""
+"""Published steps as arrays, with one entry per step and the operations of all steps in sequence."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ Words = NDArray[np.str_]
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Measured steps. ``machine`` names the host: one that was measured by its own tiny steps, none where a time is the
-    device's own, or ``kind:server`` and the like. ``row`` gives for each operation of ``ops`` the step it belongs to,
-    ``times`` how often it runs in it, ``depth`` the length of a sum that old libraries ran slowly, 0 elsewhere.
-    ``bound``: the time is an upper bound alone.
+    """Measured steps and their operations.
+
+    ``machine`` names the host: one measured by its own tiny steps, none if a time is the device's own, or
+    ``kind:server`` and the like. ``row`` gives for each operation of ``ops`` the step to which it belongs, ``times``
+    how often it runs in it, ``depth`` the length of a sum that old libraries ran slowly, 0 elsewhere. ``bound``: the
+    time is only an upper bound.
     """
 
     source: Words
@@ -54,7 +56,7 @@ class Evidence:
         return len(self.measured_ms)
 
     def where(self, keep: NDArray[np.bool_]) -> Evidence:
-        """The steps that ``keep`` marks, with their operations."""
+        """Return the steps that ``keep`` marks, with their operations."""
         new = np.cumsum(keep) - 1
         mine = keep[self.row]
         return Evidence(
@@ -74,7 +76,7 @@ def _picked(ops: OpTable, mine: NDArray[Any]) -> OpTable:
 
 
 def joined(parts: Sequence[Evidence]) -> Evidence:
-    """All of them in one."""
+    """Concatenate all parts."""
     starts = np.cumsum([0, *(len(part) for part in parts)])
     return Evidence(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _STEPS},
@@ -86,7 +88,7 @@ def joined(parts: Sequence[Evidence]) -> Evidence:
 
 
 def of_points(points: Points) -> Evidence:
-    """Single layers and operations."""
+    """Convert single layers and operations."""
     size = len(points.measured_ms)
     pieces = [_of_column(column) for column in points.columns]
     half = any(column.peak == "half" for column in points.columns)
@@ -123,7 +125,7 @@ def _of_column(column: Column) -> OpTable:
 
 
 def of_networks(rows: Iterable[NetworkRow], cards: dict[str, GpuSpec], constants: Constants) -> Evidence:
-    """Whole networks; the transfer is that of the batch over the card's link."""
+    """Convert whole networks; the transfer is that of the batch over the card's link."""
     parts = [_of_network(row, cards[row.gpu], constants) for row in rows]
     return joined(parts)
 
@@ -158,7 +160,7 @@ def _of_network(row: NetworkRow, spec: GpuSpec, constants: Constants) -> Evidenc
 
 
 def _different(ops: OpTable) -> tuple[OpTable, Array]:
-    """The operations that differ, and how often each occurs: blocks of a network repeat."""
+    """Return the distinct operations, and how often each occurs, since blocks of a network repeat."""
     names = [f.name for f in fields(OpTable)]
     columns = np.stack([getattr(ops, name).astype(float) for name in names], axis=1)
     _, first, counts = np.unique(columns, axis=0, return_index=True, return_counts=True)
@@ -166,7 +168,7 @@ def _different(ops: OpTable) -> tuple[OpTable, Array]:
 
 
 def groups(evidence: Evidence) -> list[tuple[str, Precision, NDArray[np.int64]]]:
-    """Operations by card and precision, which decide their rates."""
+    """Group operations by card and precision, which determine their rates."""
     keys = np.char.add(np.char.add(evidence.gpu, "|"), evidence.precision)
     found = []
     for key in np.unique(keys):

@@ -1,4 +1,4 @@
-"""Arithmetic that a published step implies, against its card's peak: which steps no card could have run."""
+"""Arithmetic implied by a published step against its card's peak, to find steps that no card could have run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from core.hardware.catalogue import GpuSpec, catalogue
 from core.spec import Workload
 
 TRANSFORMED = 4
-"""How much less a convolution multiplies outside tensor cores in tiles of 4 × 4 outputs (Lavin & Gray 2016: 36 for 144)
-or by Fourier transform; cuDNN does either for windows of 3 and 5 at stride 1."""
+"""Factor by which a convolution multiplies less outside tensor cores in tiles of 4 × 4 outputs (Lavin & Gray 2016: 36
+for 144) or by Fourier transform; cuDNN does either for windows of 3 and 5 at stride 1.
+"""
 TRANSFORMED_WINDOWS = (3, 5)
 
 
 def implied_tflops(row: NetworkRow) -> float:
-    """Nominal arithmetic of the step over its time."""
+    """Return the nominal arithmetic of the step over its time."""
     return row.workload.flops_per_sample * row.batch / row.step_ms * 1e-9
 
 
 def peak_tflops(row: NetworkRow) -> float:
-    """The fastest rate that the card has for products in the row's precision. Raises KeyError for an unknown card."""
+    """Return the card's fastest rate for products in the row's precision, or raise KeyError for an unknown card."""
     card = _cards()[row.gpu]
     if row.target.is_mixed:
         return card.half_tflops or card.fp32_tflops
@@ -32,7 +33,7 @@ def peak_tflops(row: NetworkRow) -> float:
 
 
 def beyond_the_card(row: NetworkRow) -> bool:
-    """Whether the step did more than the card can, even with every convolution in its cheapest form."""
+    """Check that the step exceeds the card's peak, even with every convolution in its cheapest form."""
     plain = peak_tflops(row) == _cards()[row.gpu].fp32_tflops
     share = _least_share(row.workload) if plain else 1.0
     return share * implied_tflops(row) > peak_tflops(row)
@@ -45,7 +46,7 @@ def _cards() -> dict[str, GpuSpec]:
 
 @cache
 def _least_share(workload: Workload) -> float:
-    """The least arithmetic that the network needs, as a share of the nominal."""
+    """Return the least arithmetic that the network needs, as a share of the nominal."""
     network = workload.network
     if not isinstance(network, GraphNetwork):
         return 1.0

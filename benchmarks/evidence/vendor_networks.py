@@ -1,12 +1,12 @@
 """Published steps of known networks by vendors and benchmark suites, each rebuilt as a workload of ours.
 
-All of them run batch normalisation, the loss and the optimizer as single kernels (``build="fused"``), on servers, but
-transformers in graphs of TensorFlow (:func:`_build`; said after the first errors had been seen).
+All of them run batch normalisation, the loss and the optimizer as single kernels (``build="fused"``), on servers;
+transformers in TensorFlow graphs are an exception (:func:`_build`; a rule made after the first errors had been seen).
 NVIDIA's TensorFlow scripts prefetch on the host alone, so that each step copies its batch (``fed``); the others draw
 samples on the card or copy ahead of the step. What the files leave open is taken from the suites' own scripts, as the
-comments say. Every rule by which rows are left out but one was stated before any error of a model was looked at, and
-none looks at a model; :data:`HALF_AS_FAST` came after the first errors. ``python -m
-benchmarks.evidence.vendor_networks`` counts them.
+comments say. Every rule that leaves rows out was stated before any error of a model was seen, and none uses a model,
+with one exception: :data:`HALF_AS_FAST` came after the first errors. ``python -m benchmarks.evidence.vendor_networks``
+counts them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.spec import Execution, Mode, Optimizer, Precision, Target, Workload
 Record = Mapping[str, str]
 Rule = str
 Found = tuple[str, NetworkRow | Rule]
-"""A row's source, and the row or the rule by which it is left out."""
+"""A row's source, with the row or the rule that leaves it out."""
 
 NVIDIA = "NVIDIA DeepLearningExamples {}"
 TENSORFLOW, AVIK, LAMBDA = "tensorflow docs 2017", "avik-pal DeepLearningBenchmarks", "lambdal deeplearning-benchmark"
@@ -62,7 +62,9 @@ CARDS = {
     "P100": "P100-SXM2", "K80": "K80-die", "GTX 1080 Ti": "GTX-1080-Ti",
     "B200_192GB": "B200", "H100_80GB_SXM5": "H100-SXM", "H100_80GB_PCIe": "H100-PCIe", "H200_140GB_SXM": "H200",
 }  # fmt: skip
-"""Cards by the names in the files; DGX machines have SXM modules. DGX-2's V100 is an SXM3 at 350 W, some 4 % faster."""
+"""Catalogue names by the names in the files; DGX machines have SXM modules. DGX-2's V100 is an SXM3 at 350 W, some 4 %
+faster.
+"""
 NETWORKS = {
     "Classification/RN50v1.5": "ResNet-50", "Classification/ConvNets/resnet50v1.5": "ResNet-50",
     "Classification/ConvNets/resnext101-32x4d": "ResNeXt-101-32x4d",
@@ -77,7 +79,7 @@ NETWORKS = {
     "resnet50": "ResNet-50", "bert_base_squad": "BERT-base", "bert_large_squad": "BERT-large",
 }  # fmt: skip
 OPTIMIZERS: Mapping[str, Optimizer] = {"ResNet-50": "momentum"}
-"""By network, in training by NVIDIA's scripts; Adam elsewhere."""
+"""Optimizer by network, in training by NVIDIA's scripts; Adam for the others."""
 SLOWER_AT_MORE = 0.8
 PARTS_OF_42: Mapping[str, int] = {"amp": 4, "fp32": 2}
 """BERT's README prints “4,2”, the batch for mixed precision and for FP32, which the file holds as 42."""
@@ -89,16 +91,20 @@ LAMBDA_BATCHES: Mapping[tuple[str, str], Mapping[str, int]] = {
     ("bert_large_squad", "fp32"): {"80GB": 64, "140GB": 96, "192GB": 128},
     ("bert_large_squad", "fp16"): {"80GB": 112, "140GB": 192, "192GB": 256},
 }
-"""By the card's memory: pytorch/scripts/config_v2 of the same repository."""
+"""Batch sizes by the card's memory: pytorch/scripts/config_v2 of the same repository."""
 
 
 def vendor_rows() -> tuple[NetworkRow, ...]:
-    """Every row that is used. Raises FileNotFoundError where ``../shared/data`` is absent."""
+    """Return every row that is used.
+
+    Raises:
+        FileNotFoundError: ``../shared/data`` is absent.
+    """
     return tuple(row for _, row in _everything() if isinstance(row, NetworkRow))
 
 
 def vendor_left_out() -> tuple[LeftOut, ...]:
-    """How many rows are left out, by source and rule."""
+    """Count the rows that are left out, by source and rule."""
     counts = Counter((source, rule) for source, rule in _everything() if isinstance(rule, str))
     return tuple(LeftOut(source, rule, rows) for (source, rule), rows in counts.items())
 
@@ -123,7 +129,7 @@ def _sweep(row: NetworkRow) -> tuple[str, ...]:
 
 
 def _half_as_fast(rows: list[NetworkRow]) -> set[tuple[str, ...]]:
-    """Sweeps in which most steps at batch 16 and above take over twice as long as another framework's."""
+    """Return the sweeps in which most steps at batch 16 and above take over twice as long as another framework's."""
     times = {(*_sweep(row), row.batch): row.step_ms for row in rows if row.batch >= LARGE}
     ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for (*sweep, batch), step_ms in times.items():
@@ -145,7 +151,7 @@ def _row(
     source: str, machine: str, name: str, card: str, mode: Mode, optimizer: Optimizer, precision: Precision,
     execution: Execution, batch: int, step_ms: float, relative: float, fed: bool = False,
 ) -> NetworkRow:  # fmt: skip
-    """``relative``: half the last printed digit as a share of the number that was printed."""
+    """Build a row; ``relative`` is half the last printed digit as a share of the printed number."""
     return NetworkRow(
         source=source,
         group=f"{source}, {machine}",
@@ -162,26 +168,30 @@ def _row(
 
 
 def _build(name: str, execution: Execution) -> Build:
-    """A transformer in a graph of TensorFlow's is the sum of its operations: gelu, softmax, dropout, masks."""
+    """Return the build: a transformer in a TensorFlow graph runs gelu, softmax, dropout and masks as separate
+    operations.
+    """
     return "keras" if name in TRANSFORMERS and execution == "graph" else "fused"
 
 
 def _relative(printed: str) -> float:
-    """Half the last digit's place over the number; a file's trailing “.0” was not printed."""
+    """Return half the place of the last digit over the number; a file's trailing “.0” was not printed."""
     digits = len(printed.removesuffix(".0").partition(".")[2])
     return 0.5 * 10**-digits / float(printed)
 
 
 def _precision(printed: str) -> Precision:
-    """On Ampere and later float32 is TF32, which cards before them do not have: “tf32” of a V100 is plain float32."""
+    """Return the precision; float32 is TF32 on Ampere and later, while “tf32” of a V100 is plain float32."""
     return "mixed_float16" if printed in ("amp", "fp16") else "float32"
 
 
 def _execution(row: Record) -> Execution:
-    """Eager in PyTorch, whose operations are handed over one by one. XLA as the file says for the image classifiers;
-    the others' benchmark scripts switch it on, ELECTRA's with mixed precision alone, and the tables do not say so
-    (TensorFlow2/LanguageModeling/ELECTRA/scripts/run_squad.sh, TensorFlow/LanguageModeling/BERT/scripts/run_squad.sh,
-    TensorFlow/Segmentation/UNet_Medical/examples, TensorFlow2/Classification/ConvNets/efficientnet_v1/B0/inference).
+    """Return the execution: eager in PyTorch, which hands operations over one by one.
+
+    XLA is as the file states for the image classifiers. The others' benchmark scripts switch it on, ELECTRA's with
+    mixed precision alone, which the tables do not state (TensorFlow2/LanguageModeling/ELECTRA/scripts/run_squad.sh,
+    TensorFlow/LanguageModeling/BERT/scripts/run_squad.sh, TensorFlow/Segmentation/UNet_Medical/examples,
+    TensorFlow2/Classification/ConvNets/efficientnet_v1/B0/inference).
     """
     if row["model"].endswith("ELECTRA"):
         return "xla" if row["precision"] in ("amp", "fp16") else "graph"
@@ -222,7 +232,7 @@ def _inference() -> Iterator[Found]:
 
 
 def _falls_after(row: Record, rows: list[dict[str, str]]) -> bool:
-    """Whether a larger batch of the same table runs fewer than 0.8 of its samples a second."""
+    """Check that a larger batch of the same table runs at fewer than 0.8 times its samples per second."""
     table = ("source", "model_name", "precision", "xla")
     return any(
         float(other["batch"]) > float(row["batch"])
@@ -248,11 +258,11 @@ def _training() -> Iterator[Found]:
 
 
 TENTHS = 0.05
-"""Half the last digit of the two suites that print one place: images a second, and milliseconds."""
+"""Half the last digit of the two suites that print one decimal place: images per second, and milliseconds."""
 
 
 def _tensorflow() -> Iterator[Found]:
-    """tf_cnn_benchmarks of May 2017: training by gradient descent in single precision, in graphs."""
+    """Yield tf_cnn_benchmarks of May 2017: training by gradient descent in single precision, in graphs."""
     for row in _records(TENSORFLOW_FILE):
         if row["n_gpus"] != "1":
             yield TENSORFLOW, MANY_GPUS
@@ -270,8 +280,11 @@ def _tensorflow() -> Iterator[Found]:
 
 
 def _avik() -> Iterator[Found]:
-    """PyTorch 0.4.1: forward alone, and forward and backward in training, without an update of the weights, which a
-    workload of ours cannot leave out: a few per cent at most, by a fused descent."""
+    """Yield PyTorch 0.4.1: forward alone, and forward and backward in training.
+
+    The source leaves out the update of the weights, which a Breakeven workload cannot do: a few per cent at most, with
+    a fused descent.
+    """
     phases: tuple[tuple[Literal["infer_ms", "total_ms"], Mode], ...] = (("infer_ms", "infer"), ("total_ms", "train"))
     for row in _records(AVIK_FILE):
         for column, mode in phases:
@@ -286,8 +299,10 @@ def _avik() -> Iterator[Found]:
 
 
 def _lambda() -> Iterator[Found]:
-    """NVIDIA's PyTorch examples in NVIDIA's containers, which let products in float32 run as TF32; a strict float32
-    is not possible: 433 sequences a second of BERT-base on an H100 are 92 TFLOP/s of its 67."""
+    """Yield NVIDIA's PyTorch examples in NVIDIA's containers, which let float32 products run as TF32.
+
+    Strict float32 is impossible: 433 sequences per second of BERT-base on an H100 are 92 TFLOP/s of its 67.
+    """
     for row in _records(LAMBDA_FILE):
         batches = LAMBDA_BATCHES.get((row["model"], row["precision"]), {})
         batch = batches.get(next((part for part in row["gpu"].split("_") if part.endswith("GB")), ""))

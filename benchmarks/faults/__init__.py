@@ -1,4 +1,4 @@
-"""Faults and hostile input, injected with a seed and counted: ``python -m benchmarks.faults``."""
+"""Faults and hostile input, injected from a seed and counted: ``python -m benchmarks.faults``."""
 
 from benchmarks.faults.command import main
 

@@ -1,4 +1,4 @@
-"""What the campaign counts, and a class of cases: made from a seed and an index, so that each can be played again."""
+"""Counts of the campaign, and classes of cases, made from a seed and an index so that each can be replayed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ Count = Literal["rounds lost", "orphans", "tracebacks", "over time", "over 1 GB"
 COUNTS: tuple[Count, ...] = (
     "rounds lost", "orphans", "tracebacks", "over time", "over 1 GB", "wrong numbers", "else",
 )  # fmt: skip
-"""``over time``: an input that takes more than 10 s, a study that ends later after its budget than it may, a command
-that goes on for more than 3 s after Ctrl-C. ``else``: an exit status or a status that is not the documented one, a
-worker not closed, more than one sentence, control characters."""
+"""``over time``: an input that takes more than 10 s, a study that ends too long after its budget, a command that
+continues for more than 3 s after Ctrl-C. ``else``: an undocumented exit status or study status, a worker that was not
+closed, more than one sentence, control characters.
+"""
 
 LATE_SHARE, LATE_S, FIRST_HANG_S = 0.5, 30.0, 90.0
-"""A study may end so much of its budget, and so many seconds, after it: what it waited for last. Where something hung
-that was the first of its kind, a start or a preparation, nothing told how long it takes: a minute, and half a one for
-starting again."""
+"""A study may end late by this share of its budget plus these seconds, for the last thing it waited for. If the first
+start or preparation of its kind hung, nothing indicated its duration: a minute, and half a minute for starting again.
+"""
 
 GROUPS = ("simulated", "real", "hostile")
 
 
 @dataclass
 class Findings:
-    """What did not hold in one case. ``note`` hears at once what the case is about: it may not live to its end."""
+    """Violations found in one case.
+
+    ``note`` receives at once what the case is about, since the case may not survive to its end.
+    """
 
     found: list[tuple[Count, str]] = field(default_factory=list)
     case: str = ""
@@ -45,7 +49,7 @@ class Findings:
 
     @contextmanager
     def watching(self, *allowed: type[BaseException]) -> Iterator[None]:
-        """An exception other than those allowed would be a traceback on somebody's screen."""
+        """Record any exception other than those allowed, since it would be a traceback on a user's screen."""
         try:
             yield
         except allowed:
@@ -59,10 +63,10 @@ Check = Callable[[random.Random, int, Findings], None]
 
 @dataclass(frozen=True)
 class CaseClass:
-    """``check`` plays one case and notes what did not hold; ``cases`` is how many a whole campaign plays.
+    """A class of cases: ``check`` plays one case and notes violations; a whole campaign plays ``cases`` of them.
 
-    A case is in a process of its own, which may have ``patience_s`` by the clock; where it is ``bounded``, 10 s of CPU
-    time and 1 GB of memory are all that it may take.
+    A case runs in its own process, for at most ``patience_s`` by the clock; a ``bounded`` one may take 10 s of CPU time
+    and 1 GB of memory.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Cases in processes of their own: forked from one that has everything loaded, watched for time and memory."""
+"""Cases in their own processes: forked from one that has everything loaded, watched for time and memory."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ from benchmarks.faults.cases import CaseClass, Findings
 
 MOST_CPU_S, MOST_BYTES = 10.0, 10**9
 USUAL_BYTES = 200 * 10**6
-"""A case begins with what the program that plays it holds: no more in the campaign, gigabytes among many tests."""
+"""Memory that a case holds at its start, inherited from the program that plays it: this in the campaign, gigabytes
+among many tests.
+"""
 GUARD_BYTES = (
     3 * 10**9
-)  # of address space beyond what it begins with: a case that wants more is cut off before the machine swaps
-BUSY_S = 1.0  # of CPU: a case that had less by the end of its patience waits for something
-LOADED = 4.0  # so many times its patience a case may take that is at work, where the machine is loaded
+)  # address space beyond the initial one: a case that wants more is stopped before the machine swaps
+BUSY_S = 1.0  # of CPU time: a case with less by the end of its patience waits for something
+LOADED = 4.0  # multiple of its patience that a working case may take on a loaded machine
 POLL_S, LOOK_S = 0.002, 0.5
 
 
 @dataclass
 class _Child:
-    """One case while it runs, in a folder of its own that is also its TMPDIR."""
+    """One case while it runs, in its own folder, which is also its TMPDIR."""
 
     of: CaseClass
     index: int
@@ -44,7 +46,7 @@ class _Child:
     late: bool = False
 
     def is_late(self) -> bool:
-        """Whether it has had its time; looked at now and then."""
+        """Check that its time is used up; evaluated only now and then."""
         now_s = time.monotonic()
         if self.late or now_s - self.looked_s < LOOK_S:
             return False
@@ -61,7 +63,7 @@ class _Child:
 def play(
     cases: Iterable[tuple[CaseClass, int]], seed: int, side_by_side: int
 ) -> Iterator[tuple[CaseClass, int, Findings]]:
-    """Each case's findings, in the order in which they end. Call it before any thread is started."""
+    """Yield each case's findings, in the order in which they end. Call it before any thread is started."""
     waiting, running = deque(cases), list[_Child]()
     while waiting or running:
         while waiting and len(running) < side_by_side:
@@ -94,7 +96,7 @@ def _start(of: CaseClass, index: int, seed: int) -> _Child:
         findings = of.play(seed, index, (folder / "case").write_text)
         (folder / "findings").write_text(json.dumps([findings.case, findings.found]))
         status = 0
-    except BaseException as error:  # of the campaign itself, or one that no case may let through
+    except BaseException as error:  # from the campaign itself, or one that no case may raise
         (folder / "findings").write_text(json.dumps(["", [("tracebacks", f"{type(error).__name__}: {error}"[:300])]]))
         status = 0
     finally:
@@ -102,7 +104,7 @@ def _start(of: CaseClass, index: int, seed: int) -> _Child:
 
 
 def _into(folder: Path, bounded: bool) -> None:
-    """Quiet, in the case's folder, with data and lock of its own."""
+    """Enter the case's folder silently, with its own data and lock."""
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
     null = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, null), (1, log), (2, log)):
@@ -127,9 +129,9 @@ def _into(folder: Path, bounded: bool) -> None:
 
 
 def made_elsewhere(make: Callable[[], list[str]]) -> list[str]:
-    """What ``make`` returns, called in another process, so that making an input is no part of what reading it takes."""
+    """Return the result of ``make``, called in another process so that making an input does not count as reading it."""
     reading, writing = os.pipe()
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for it: what it used is nobody's then
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no parent waits for it, so its usage counts for nobody
     if not os.fork():
         try:
             os.write(writing, json.dumps(make()).encode())
@@ -175,7 +177,7 @@ def _findings(child: _Child, status: int, usage: resource.struct_rusage) -> Find
 
 
 def _began_bytes(child: _Child) -> int:
-    """What the case held at its start: less than the program it was forked from, whose mapped files are not copied."""
+    """Return the memory held at the case's start: less than the forked program's, since mapped files are not copied."""
     try:
         return int((child.folder / "began").read_text())
     except (OSError, ValueError):

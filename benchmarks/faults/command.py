@@ -1,12 +1,12 @@
-"""How much of the project breaks when its surroundings do: faults and hostile inputs, made from a seed, and counted.
+"""Robustness of the project to faults and hostile inputs, which are made from a seed and counted.
 
     python -m benchmarks.faults [--seed 1] [--only CLASS[:INDEX]] [--group simulated|real|hostile] [--share 1.0]
                                 [--jobs 2] [--out FILE.md] [--out FILE.json]
 
 Simulated faults strike studies of every kind on a virtual clock; real ones worker processes, commands, a server, the
 disk and memory of this machine; hostile inputs go through the commands and the functions that pages import with. Each
-case is played in a process of its own. Counted is what did not hold; all counts have to be zero, and each case that
-failed is named as soon as it ends, with what plays it again. About 25 minutes on two cores; close everything else.
+case is played in a process of its own. Violations are counted; all counts have to be zero, and each case that failed is
+named as soon as it ends, with the command that replays it. About 25 minutes on two cores; close everything else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Any
 
 from benchmarks.faults.cases import COUNTS, GROUPS, CaseClass, Findings
 
-SHOWN = 3  # failing cases of a class that the table is followed by; all of them are in --out FILE.json
+SHOWN = 3  # failing cases per class listed below the table; --out FILE.json holds all of them
 
 
 def classes() -> tuple[CaseClass, ...]:
-    """All of them; loads what they need."""
+    """Return all classes of cases, and load what they need."""
     from benchmarks.faults import hostile, kept, real, simulated
 
     return (*simulated.CLASSES, *kept.CLASSES, *real.CLASSES, *hostile.CLASSES)
@@ -36,7 +36,7 @@ def classes() -> tuple[CaseClass, ...]:
 
 @dataclass
 class Row:
-    """What a class counted: ``cases`` that were played, and those in which each count did not hold."""
+    """Counts of one class: the ``cases`` played, and for each count the cases that violated it."""
 
     of: CaseClass
     cases: int = 0
@@ -71,7 +71,11 @@ def campaign(chosen: Chosen, seed: int, jobs: int = 2) -> list[Row]:
 
 
 def choose(only: Sequence[str], groups: Sequence[str], share: float) -> Chosen:
-    """Classes by name or group, all their cases or the named one. Raises ValueError for a name that no class has."""
+    """Choose classes by name or group, with all their cases or the named one.
+
+    Raises:
+        ValueError: No class has the name.
+    """
     known = {of.name: of for of in classes()}
     if not only:
         return [(of, range(max(1, round(share * of.cases)))) for of in known.values() if of.group in groups]
@@ -117,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """One line a class, those of each group together and then their sum."""
+    """Return one line per class, grouped, each group with its sum."""
     lines = [f"| injected | cases | {' | '.join(COUNTS)} |", f"|---|{'---:|' * (1 + len(COUNTS))}"]
     for group in GROUPS:
         own = [row for row in rows if row.of.group == group]
@@ -133,7 +137,7 @@ def _line(name: str, cases: int, counts: Counter[str]) -> str:
 
 
 def failures(rows: Sequence[Row], seed: int, shown: int = SHOWN) -> list[str]:
-    """What did not hold in the first cases of each class, and how to play them again."""
+    """Describe the violations in the first cases of each class, and how to replay them."""
     lines = []
     for row in rows:
         for index in sorted(row.failed)[:shown]:
@@ -144,7 +148,7 @@ def failures(rows: Sequence[Row], seed: int, shown: int = SHOWN) -> list[str]:
 
 
 def told(of: CaseClass, index: int, findings: Findings, seed: int) -> list[str]:
-    """What did not hold in one case, and how to play it again."""
+    """Describe the violations in one case, and how to replay it."""
     again = f"\n--seed {seed} --only {of.name!r}:{index}  {findings.case}"
     return [again, *(f"    {count}: {words}" for count, words in findings.found)]
 

@@ -1,4 +1,4 @@
-"""The product's own ways in, called in this process: what a command prints, how it ends, and what must hold."""
+"""The product's own entry points, called in this process: a command's output, its end, and the checks on both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STILL = NoiseModel(0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
 
 @dataclass(frozen=True)
 class Said:
-    """How a command ended. ``error`` is what a user would see as a traceback."""
+    """The end of a command. ``error`` is what a user would see as a traceback."""
 
     status: int
     out: str
@@ -34,7 +34,7 @@ class Said:
 
 
 def run(*arguments: str) -> Said:
-    """A command, its output read back as a terminal would get it."""
+    """Run a command and read its output back as a terminal would get it."""
     status, error = 1, ""
     with _captured() as (out, err):
         try:
@@ -49,7 +49,7 @@ def run(*arguments: str) -> Said:
 
 @contextlib.contextmanager
 def _captured() -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """What is written to stdout and stderr, through pipes: a limit on files does not end them."""
+    """Capture stdout and stderr through pipes, which a limit on file sizes does not stop."""
     pieces: tuple[list[bytes], list[bytes]] = ([], [])
     ends, threads, copies = [], [], [os.dup(1), os.dup(2)]
     for number, into in enumerate(pieces, 1):
@@ -58,7 +58,7 @@ def _captured() -> Iterator[tuple[list[bytes], list[bytes]]]:
         os.close(writing)
         threads.append(threading.Thread(target=_drain, args=(reading, into)))
         threads[-1].start()
-        errors = "strict" if number == 1 else "backslashreplace"  # as Python's own
+        errors = "strict" if number == 1 else "backslashreplace"  # like Python's own streams
         stream = open(number, "wb", buffering=0, closefd=False)  # noqa: SIM115
         ends.append(io.TextIOWrapper(stream, "utf-8", errors, write_through=True))
     try:
@@ -83,7 +83,7 @@ def _text(pieces: list[bytes]) -> str:
 
 
 def check_said(said: Said, findings: Findings, statuses: Sequence[int] = (0, 1, 2)) -> None:
-    """No traceback, a documented exit status, one sentence where something is refused, nothing a terminal obeys."""
+    """Check for no traceback, a documented exit status, one sentence per refusal, and nothing that a terminal obeys."""
     text = said.out + said.err
     if said.error or TRACEBACK in text:
         last = said.error or text[text.index(TRACEBACK) :].strip().splitlines()[-1]
@@ -103,7 +103,7 @@ def check_said(said: Said, findings: Findings, statuses: Sequence[int] = (0, 1, 
 
 @contextlib.contextmanager
 def simulated_workers(launch: Callable[..., Any] | None = None, machine: Any = None) -> Iterator[Machine]:
-    """Simulated workers on a virtual clock in place of real ones, for commands of this process."""
+    """Replace real workers by simulated ones on a virtual clock, for commands of this process."""
     machine = machine or Machine(CURVES, STILL, startup_s=2.0, prepare_s=0.3)
     with (
         patch("core.worker.process.launch_processes", launch or machine.launch),

@@ -1,4 +1,4 @@
-"""Good inputs of every sort, small, so that what a mutation hits matters; made once."""
+"""Valid inputs of every sort, made once and kept small, so that a mutation hits something that matters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def good_csv() -> str:
 
 @cache
 def good_record(kind: str) -> Any:
-    """Small ones: what a mutation hits should matter."""
+    """Return a small valid record of that kind."""
     made: dict[str, Callable[[], Any]] = {
         "sweep": good_run,
         "host": lambda: make_host_study(rounds=2),
@@ -76,7 +76,7 @@ def _memory_of_the_run() -> Any:
 
 
 def _thinned(record: Any) -> Any:
-    """A shipped example with few of its rounds."""
+    """Return a shipped example with few of its rounds."""
     if hasattr(record, "experiment"):
         reruns = tuple(one.model_copy(update={"run": _thinned(one.run)}) for one in record.reruns[:1])
         return record.model_copy(update={"experiment": _thinned(record.experiment), "reruns": reruns})
@@ -117,7 +117,7 @@ def good_cards() -> dict[str, Any]:
 
 @cache
 def good_data() -> dict[str, bytes]:
-    """Files of user data by their ending."""
+    """Return files of user data by their extension."""
     x, y = np.arange(96, dtype=np.float32).reshape(8, 12), np.arange(8) % 4
     made: dict[str, bytes] = {}
     saved: dict[str, Callable[[Any], None]] = {
@@ -138,7 +138,7 @@ def good_data() -> dict[str, bytes]:
 
 
 def changed_data(random_: random.Random, index: int, findings: Findings) -> str:
-    """A file or folder of data that was changed."""
+    """Write a mutated file or folder of data and return its name."""
     ending = sorted(good_data())[index % len(good_data())]
     data = mutate.bytes_of(good_data()[ending], random_)
     findings.about(ending)
@@ -155,7 +155,7 @@ def changed_data(random_: random.Random, index: int, findings: Findings) -> str:
 
 
 def _png() -> bytes:
-    """Two by two pixels."""
+    """Return an image of two by two pixels."""
     rows = b"".join(b"\x00" + bytes(range(row, row + 6)) for row in (0, 6))
     parts = {b"IHDR": struct.pack(">2I5B", 2, 2, 8, 2, 0, 0, 0), b"IDAT": zlib.compress(rows), b"IEND": b""}
     chunks = (struct.pack(">I", len(p)) + n + p + struct.pack(">I", zlib.crc32(n + p)) for n, p in parts.items())

@@ -1,4 +1,4 @@
-"""Hostile inputs, mutated from good ones by the seed, through the commands and what the pages import with."""
+"""Hostile inputs, mutated from valid ones by the seed, through the commands and the pages' import functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.memories import MemoryMachine, linear
 
 CARD = "A100-80GB-SXM"
 FAST = (*shapes.SWEEP[1:], "--preset", "12-8-4", "--pipeline", "tfdata", "--data")
-NEUTRAL = 0.12  # share of the cases whose changes change nothing that counts
+NEUTRAL = 0.12  # share of cases whose changes leave the meaning unchanged
 
 
 # -- entries -----------------------------------------------------------------------------------------------------------
@@ -50,9 +50,9 @@ def _checked(findings: Findings, *arguments: str, statuses: tuple[int, ...] = (0
 
 
 def _same(findings: Findings, said: Said, *arguments: str) -> None:
-    """What the good input says has to be what the changed one said."""
+    """Check that the changed input gave the same output as the valid one."""
     good = run(*arguments)
-    assert good.status == 0, good.err  # else nothing would be compared
+    assert good.status == 0, good.err  # otherwise nothing would be compared
     findings.require(
         (said.status, said.out) == (good.status, good.out),
         "wrong numbers",
@@ -99,7 +99,7 @@ def _check_html(html: str, findings: Findings) -> None:
 
 
 def study_json(random_: random.Random, index: int, findings: Findings) -> None:
-    """Every kind: read by the command that takes it, or imported as the History page does, then shown again."""
+    """Play a study of every kind: read by its command, or imported as on the History page, then shown again."""
     kind = sorted(kinds())[index % len(kinds())]
     data = record_data(kind)
     neutral = random_.random() < NEUTRAL
@@ -228,7 +228,7 @@ VALUES = [
 
 
 def options(random_: random.Random, index: int, findings: Findings) -> None:
-    """Flags with values that are none."""
+    """Play flags with invalid values."""
     name = sorted(OPTIONS)[index % len(OPTIONS)]
     arguments: list[str] = [name]
     if name == "predict":
@@ -248,7 +248,7 @@ def options(random_: random.Random, index: int, findings: Findings) -> None:
 
 
 def own_data(random_: random.Random, index: int, findings: Findings) -> None:
-    """Files of samples and labels, looked at before a worker reads them."""
+    """Play files of samples and labels, checked before a worker reads them."""
     with simulated_workers():
         _checked(findings, "sweep", *FAST, changed_data(random_, index, findings))
 
@@ -262,7 +262,7 @@ def traces(random_: random.Random, _: int, findings: Findings) -> None:
 
 
 def texts(random_: random.Random, index: int, findings: Findings) -> None:
-    """A text that a terminal or a page would obey, in every text field in turn, through command, import and report."""
+    """Play a text that a terminal or a page would obey, in each text field, through command, import and report."""
     kind = sorted(kinds())[index % len(kinds())]
     data = json.loads(json.dumps(record_data(kind)))
     places = list(_texts(data))
@@ -282,7 +282,7 @@ def texts(random_: random.Random, index: int, findings: Findings) -> None:
 
 
 def _texts(value: Any) -> list[tuple[Any, Any]]:
-    """Every text in a JSON value: what holds it, and where; alike places of a list once."""
+    """Return every text in a JSON value as its container and key; similar places of a list occur once."""
     found: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         for key, part in value.items():
@@ -297,7 +297,7 @@ def _texts(value: Any) -> list[tuple[Any, Any]]:
 
 
 def paths(random_: random.Random, index: int, findings: Findings) -> None:
-    """Names that are too long, devices, pipes, loops, folders, and such as no one may enter: one sentence, exit 2."""
+    """Play names that are too long, devices, pipes, loops, folders, and forbidden ones: one sentence, exit 2."""
     name, path = shapes.PATHS[index % len(shapes.PATHS)]
     ask = shapes.TAKES_PATH[index // len(shapes.PATHS) % len(shapes.TAKES_PATH)]
     given = path(Path.cwd())
@@ -311,7 +311,7 @@ def paths(random_: random.Random, index: int, findings: Findings) -> None:
 
 
 def heavy(_: random.Random, index: int, findings: Findings) -> None:
-    """Shapes that cost a reader more than their size: within 10 s and 1 GB, or refused."""
+    """Play inputs that cost a reader more than their size: within 10 s and 1 GB, or refused."""
     name, make = shapes.HEAVY[index % len(shapes.HEAVY)]
     findings.about(name)
     arguments = made_elsewhere(lambda: _made(make))
@@ -349,7 +349,7 @@ CLASSES = (
 
 
 def warm() -> None:
-    """Load what cases need, so that it is loaded once."""
+    """Load once what the cases need."""
     with suppress(UserError):
         import core.studies.sweep.report
         import core.traces.report

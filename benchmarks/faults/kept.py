@@ -1,4 +1,4 @@
-"""Faults of the history while a study is measured: what was measured is kept, and nothing waits for the disk."""
+"""Faults of the history during a measurement: measured data are kept, and nothing waits for the disk."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from tests.support.runs import make_run
 
 SWEEP = ("sweep", "--targets", "cpu,threads=1", "cpu,threads=2", "--batches", "1,4,16,64,256", "--budget", "40")
 LONGEST_S, LOCKED_S = 10.0, 15.0
-"""What a command on a virtual clock may take of the real one; and more where the store is still locked at its end, for
-trying to keep everything once again."""
+"""Real time allowed for a command on a virtual clock, and more if the store is still locked at its end, for a last
+attempt to store everything.
+"""
 
 ABOUT_REQUESTS = 280
 
 
 class History:
-    """What happens to the history's file."""
+    """Actions on the history's file."""
 
     def __init__(self, random_: random.Random) -> None:
         self.random = random_
@@ -78,7 +79,7 @@ class History:
 
 
 class Disturbed(FaultyMachine):
-    """Does something to the store at a request, and undoes it at a later one."""
+    """Machine that acts on the store at one request and undoes it at a later one."""
 
     def __init__(self, machine: Any, actions: dict[int, Any]) -> None:
         super().__init__(machine, Planted(), None)  # type: ignore[arg-type]
@@ -92,9 +93,10 @@ class Disturbed(FaultyMachine):
 
 
 def _sweep(random_: random.Random, findings: Findings, actions: Any) -> bool:
-    """A sweep by its command with actions at chosen requests, whose numbers are all in ``--out``.
+    """Run a sweep by its command with actions at chosen requests, and check that ``--out`` holds all numbers.
 
-    Whether the store was locked to the end.
+    Returns:
+        True if the store was locked to the end.
     """
     store = History(random_)
     with simulated_workers() as machine:
@@ -123,7 +125,7 @@ def _out_numbers() -> list[float]:
 
 
 def _check_told(told: Sequence[float | None], kept: list[float], findings: Findings, where: str, cut: int = 1) -> None:
-    """All but a block of a round that was cut short, at most ``cut`` of those."""
+    """Check that everything measured was kept, except the blocks of a round cut short, at most ``cut``."""
     lost = len(set(told) - {None} - set(kept))
     findings.require(lost <= cut, "rounds lost", f"{lost} of {len(told)} blocks are not in {where}")
 
@@ -136,7 +138,7 @@ def _stored_numbers(findings: Findings) -> list[float]:
 
 
 def locked(random_: random.Random, index: int, findings: Findings) -> None:
-    """By another process for some requests, or from before the start, or to the end."""
+    """Lock the store by another process for some requests, or from before the start, or to the end."""
     first = 0 if index % 5 == 0 else random_.randrange(ABOUT_REQUESTS)
     last = None if index % 4 == 0 else first + random_.randrange(1, 60)
     findings.about(f"from request {first} to {last or 'the end'}")
@@ -152,7 +154,7 @@ def locked(random_: random.Random, index: int, findings: Findings) -> None:
 
 
 def failing(random_: random.Random, index: int, findings: Findings) -> None:
-    """The disk is full, the folder vanishes, the file is cut or written over, at a random request."""
+    """Fill the disk, remove the folder, truncate or overwrite the file, at a random request."""
     what = ("full", "gone", "truncated", "damaged")[index % 4]
     at = random_.randrange(ABOUT_REQUESTS - 80)
     findings.about(f"{what} at request {at}")
@@ -169,7 +171,7 @@ def failing(random_: random.Random, index: int, findings: Findings) -> None:
 
 
 class _Refusing:
-    """A store that fails at chosen calls, as the real one does: with a StoreError."""
+    """A store that fails at chosen calls with a StoreError, as the real one does."""
 
     def __init__(self, real: Store, at: int, often: int) -> None:
         self._real, self._at, self._often, self._calls = real, at, often, 0
@@ -187,7 +189,7 @@ class _Refusing:
 
 
 def in_the_dashboard(random_: random.Random, index: int, findings: Findings) -> None:
-    """A job of the dashboard whose store fails at some calls: it ends in order and goes on showing what it has."""
+    """Run a dashboard job whose store fails at some calls: it ends in order and still shows its data."""
     name = sorted(MAKE)[index % len(MAKE)]
     scenario = MAKE[name]()
     streams = kinds()[name].streams
@@ -211,7 +213,7 @@ def in_the_dashboard(random_: random.Random, index: int, findings: Findings) -> 
 
 
 def resumed(random_: random.Random, index: int, findings: Findings) -> None:
-    """A sweep that was stopped at a request, or whose workers were lost, goes on with what it has."""
+    """Stop a sweep at a request, or lose its workers, and resume it with its data."""
     run = MAKE["sweep"]().plan.model_copy(update={"label": "measured"})
     told: list[float | None] = []
     words = []
@@ -231,13 +233,13 @@ def resumed(random_: random.Random, index: int, findings: Findings) -> None:
             told += faulty.told
             findings.require(not faulty.open, "orphans", "a worker was not closed")
             if not store.summaries():
-                return  # stopped before the first round, nothing is left to go on with
+                return  # stopped before the first round, so nothing can be resumed
             run = store.load(run.id)
             _check_told(told, numbers_of(run), findings, "the store", cut=turn + 1)
 
 
 def out_on_a_full_disk(random_: random.Random, index: int, findings: Findings) -> None:
-    """What ``--out`` would replace is whole: the old one, or the new one."""
+    """Check that a file replaced by ``--out`` is whole: the old one, or the new one."""
     old = make_run(seed=index).to_json()
     Path("out.json").write_text(old)
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]

@@ -1,4 +1,4 @@
-"""Changes of good input, from a random generator: of bytes, of JSON, of lines; some change nothing that counts."""
+"""Random mutations of valid input: of bytes, of JSON, of lines; some leave the meaning unchanged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ODD_BYTES = (
 
 
 def bytes_of(data: bytes, random_: random.Random) -> bytes:
-    """The data with one to eight changes anywhere."""
+    """Return the data with one to eight random changes."""
     made = bytearray(data)
     for _ in range(random_.choice((1, 1, 1, 2, 4, 8))):
         random_.choice(_BYTES)(made, random_)
@@ -46,7 +46,7 @@ def bytes_of(data: bytes, random_: random.Random) -> bytes:
 
 
 def _place(made: bytearray, random_: random.Random) -> int:
-    head = random_.random() < 0.3  # headers say more than what follows
+    head = random_.random() < 0.3  # headers matter more than what follows
     return random_.randrange(max(1, min(64, len(made)) if head else len(made)))
 
 
@@ -91,7 +91,7 @@ _BYTES: tuple[Callable[[bytearray, random.Random], None], ...] = (
 
 
 def json_of(value: Any, random_: random.Random) -> str:
-    """JSON text of the value with one to four nodes changed; some of it is no JSON that Python would write."""
+    """Return the value as JSON text with one to four nodes changed; Python would not write some of it."""
     made = json.loads(json.dumps(value))
     for _ in range(random_.choice((1, 1, 1, 2, 4))):
         made = _changed(made, random_)
@@ -104,7 +104,7 @@ def json_of(value: Any, random_: random.Random) -> str:
 
 
 def _changed(value: Any, random_: random.Random) -> Any:
-    """The value with a node somewhere in it changed; deeper nodes are as likely as their number makes them."""
+    """Return the value with one random node changed; deeper nodes are chosen in proportion to their number."""
     if isinstance(value, dict) and value and random_.random() < 0.9:
         key = random_.choice(list(value))
         return _in_dict(value, key, random_)
@@ -137,7 +137,7 @@ def _in_list(value: list[Any], at: int, random_: random.Random) -> list[Any]:
 
 
 def node(value: Any, random_: random.Random) -> Any:
-    """Something else in place of a value, of the same type or another."""
+    """Return a replacement for a value, of the same type or another."""
     same = random_.random() < 0.6
     if isinstance(value, bool) or value is None or not same:
         return random_.choice(
@@ -158,7 +158,7 @@ def deep(random_: random.Random) -> Any:
 
 
 def same_json(value: Any, random_: random.Random) -> str:
-    """Other white space, order of keys and escapes: the same value."""
+    """Return the same value with other white space, key order and escapes."""
     indent = random_.choice((None, 1, 4, "\t"))
     text = json.dumps(_shuffled(value, random_), indent=indent, ensure_ascii=random_.random() < 0.5)
     return random_.choice(("", " ", "\n\n")) + text + random_.choice(("", "\n", " \r\n\t"))
@@ -173,7 +173,7 @@ def _shuffled(value: Any, random_: random.Random) -> Any:
 
 
 def lines_of(text: str, random_: random.Random) -> bytes:
-    """A table in CSV with one to eight cells, lines or columns changed."""
+    """Return a CSV table with one to eight cells, lines or columns changed."""
     rows = [line.split(",") for line in text.splitlines()]
     for _ in range(random_.choice((1, 1, 2, 8))):
         at = random_.randrange(len(rows))
@@ -196,7 +196,7 @@ def lines_of(text: str, random_: random.Random) -> bytes:
 
 
 def same_lines(text: str, random_: random.Random) -> bytes:
-    """Other line ends, empty lines and order of columns: the same table."""
+    """Return the same table with other line ends, empty lines and column order."""
     rows = [line.split(",") for line in text.splitlines()]
     order = list(range(len(rows[0])))
     random_.shuffle(order)

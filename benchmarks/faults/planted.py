@@ -1,4 +1,4 @@
-"""A simulated machine on which something goes wrong at a chosen request, and that notes what its workers told."""
+"""A simulated machine with a fault at a chosen request, which notes what its workers reported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ How = Literal["once", "same target", "everything"]
 
 @dataclass(frozen=True)
 class Planted:
-    """``what`` happens at request ``at`` (of ``start``: at that launch), and from then on to what ``how`` says.
+    """A fault: ``what`` happens at request ``at`` (of ``start``: at that launch), and later as ``how`` says.
 
-    ``seconds`` is how much later a slow reply comes, or how far the clock jumps.
+    ``seconds`` is the delay of a slow reply, or the jump of the clock.
     """
 
     what: What = "none"
@@ -38,17 +38,17 @@ class Planted:
 
 
 class FaultyMachine:
-    """Stands between a study and a simulated machine. ``told`` are the numbers that workers measured, each unique."""
+    """Layer between a study and a simulated machine. ``told`` are the numbers that workers measured, each unique."""
 
     def __init__(self, machine: Any, planted: Planted, cancel: threading.Event, serial: int = 0) -> None:
         self.machine, self.planted, self.cancel, self.clock = machine, planted, cancel, machine.clock
         self.asked = self.launched = 0
         self.serial = serial
-        self.told: list[float | None] = []  # None where a request failed: the round in progress ended there
+        self.told: list[float | None] = []  # None at a failed request, which ended the round in progress
         self.open: set[FaultyWorker] = set()
         self.struck: set[int] = set()  # targets
         self.injected_s = 0.0
-        self.known: set[str] = set()  # kinds of request that were answered
+        self.known: set[str] = set()  # kinds of requests already answered
         self.first_hung = False
         self.slowest_s = 0.0
 
@@ -67,7 +67,7 @@ class FaultyMachine:
         return made
 
     def strikes(self, target: int) -> bool:
-        """Whether the fault comes with this request."""
+        """Check that the fault occurs at this request."""
         number, planted = self.asked, self.planted
         self.asked += 1
         if planted.how == "once" or number <= planted.at:
@@ -79,7 +79,7 @@ class FaultyMachine:
         return hit
 
     def tell(self, reply: Any) -> Any:
-        """The reply with its numbers made unique, and noted."""
+        """Return the reply with its numbers made unique and noted."""
         unique = 1 + 1e-9 * (self.serial + len(self.told))
         if isinstance(reply, BlockDone):
             reply = reply.model_copy(update={"block_ms": reply.block_ms * unique})

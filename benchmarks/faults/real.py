@@ -25,7 +25,7 @@ from benchmarks.faults.user_code import CODES, HEAD
 from core.store import Store
 
 MADE_UP_S, REAL_S, CODE_S = 6.0, 20.0, 15.0  # budgets
-END_S = 8.0  # closing workers, the store and Python itself
+END_S = 8.0  # for closing workers, the store and Python itself
 CGROUP = Path("/sys/fs/cgroup/memory")
 HELD_BYTES = 1_600_000_000
 
@@ -72,7 +72,7 @@ ENDS = {
     "SIGQUIT": ("interrupted", "finished"),
     "SIGKILL": ("interrupted", "finished"),
 }
-"""Statuses that a run may have after a signal."""
+"""Allowed statuses of a run after each signal."""
 
 
 def _command_signal(random_: random.Random, index: int, findings: Findings, made_up: bool) -> None:
@@ -112,7 +112,7 @@ def real_command_signal(random_: random.Random, index: int, findings: Findings) 
 
 
 def server_signal(random_: random.Random, index: int, findings: Findings) -> None:
-    """A sweep of the dashboard, whose server is ended: it can be resumed."""
+    """End the server during a sweep of the dashboard: the sweep can be resumed."""
     number = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT)[index % 4]
     after_s = random_.uniform(0.5, 6.0)
     findings.about(f"{number.name} after {after_s:.1f} s")
@@ -137,7 +137,7 @@ def server_signal(random_: random.Random, index: int, findings: Findings) -> Non
 
 
 def user_code(_: random.Random, index: int, findings: Findings) -> None:
-    """Whatever the user's own code does: its children end with it, and what it raises is one sentence."""
+    """Run the user's own code: its children end with it, and what it raises becomes one sentence."""
     code = CODES[index % len(CODES)]
     findings.about(code.name)
     Path("odd.py").write_text(f"{HEAD}    {code.body}\n")
@@ -155,7 +155,7 @@ def user_code(_: random.Random, index: int, findings: Findings) -> None:
     command.check_left(findings)
     if code.measures and not code.then:
         run = check_kept(findings)
-        nan = "NaN" in code.name and " nan" in command.output  # before the first round, as it says
+        nan = "NaN" in code.name and " nan" in command.output  # before the first round, as the message says
         some = nan or (run is not None and bool(run.rounds))
         findings.require(some, "rounds lost", f"no round: {command.output[-200:]}")
     if not code.measures and not code.then:
@@ -167,7 +167,7 @@ def user_code(_: random.Random, index: int, findings: Findings) -> None:
 
 @contextlib.contextmanager
 def _small_disk(folder: Path, size: str) -> Iterator[bool]:
-    """A file system of that size, where this user may mount one."""
+    """Mount a file system of that size, if this user may."""
     folder.mkdir(exist_ok=True)
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
     try:
@@ -178,7 +178,7 @@ def _small_disk(folder: Path, size: str) -> Iterator[bool]:
 
 
 def _measured(findings: Findings, *more: str, **named: object) -> Started:
-    """A sweep to its end, which everything below is about."""
+    """Run a sweep to its end, the basis of the following cases."""
     command = Started(*_budget(True)[1], *more, **named)  # type: ignore[arg-type]
     took_s = command.wait(100.0)
     allowed_s = (1 + LATE_SHARE) * MADE_UP_S + LATE_S
@@ -187,7 +187,7 @@ def _measured(findings: Findings, *more: str, **named: object) -> Started:
 
 
 def _whole(findings: Findings, command: Started) -> None:
-    """It ended in order, and ``--out`` has what was measured."""
+    """Check that the command ended in order and ``--out`` holds the measurements."""
     command.check_output(findings, (0,))
     run = written(findings)
     findings.require(run is not None and bool(run.rounds), "rounds lost", f"no round in --out: {command.output[-200:]}")
@@ -226,7 +226,7 @@ def full_data_disk(_: random.Random, findings: Findings) -> None:
 
 
 def full_out_disk(_: random.Random, findings: Findings) -> None:
-    """The old file is left whole."""
+    """Fill the disk of ``--out``: the old file is left whole."""
     with _small_disk(Path("small").resolve(), "8k") as mounted:
         old = Path("small/out.json")
         old.write_text("old")
@@ -244,7 +244,7 @@ def full_device(_: random.Random, findings: Findings) -> None:
 
 
 def small_files(random_: random.Random, findings: Findings) -> None:
-    """The system's own limit of a file's size; what is left is whole."""
+    """Set the system's limit on file size: the remaining files are whole."""
     room = random_.choice((2_000, 20_000, 60_000))
 
     def limits() -> None:
@@ -296,7 +296,7 @@ def disk(random_: random.Random, index: int, findings: Findings) -> None:
 
 @contextlib.contextmanager
 def _held() -> Iterator[Callable[[], None] | None]:
-    """What puts a process into a cgroup of 1.6 GB; None where this user may make none."""
+    """Yield a function that puts a process into a cgroup of 1.6 GB; None if this user may not make one."""
     group = CGROUP / f"breakeven-faults-{os.getpid()}"
     new = Path("/sys/fs/cgroup/cgroup.controllers").exists()
     if new:
@@ -323,7 +323,7 @@ HELD = ("search in a container", "sweep in a container", "search in an address s
 
 
 def memory_limit(_: random.Random, index: int, findings: Findings) -> None:
-    """A search and a sweep in a container of 1.6 GB, and in an address space of 4 GB."""
+    """Run a search and a sweep in a container of 1.6 GB, and in an address space of 4 GB."""
     what = HELD[index % len(HELD)]
     findings.about(what)
     search = ("memory", "--preset", "784-2048-2048-10", "--budget", "40", "--out", "out.json")
@@ -347,7 +347,7 @@ def memory_limit(_: random.Random, index: int, findings: Findings) -> None:
 
 
 def data_for_tensorflow(random_: random.Random, index: int, findings: Findings) -> None:
-    """Files of data that were changed where only reading the samples shows it."""
+    """Change data files so that only reading the samples reveals it."""
     name = changed_data(random_, index, findings)
     fed = ("--preset", "12-8-4", "--pipeline", "tfdata", "--data", name, "--out", "out.json")
     command = Started("sweep", *SWEEP[3:6], "--batches", "1,2", "--budget", "6", "--no-trace", *fed, made_up=False)
@@ -358,7 +358,7 @@ def data_for_tensorflow(random_: random.Random, index: int, findings: Findings) 
 
 
 def side_by_side(_: random.Random, index: int, findings: Findings) -> None:
-    """Several commands at once: one measures, the others say so."""
+    """Start several commands at once: one measures, the others report that."""
     count = 2 + index
     findings.about(f"{count} at once")
     commands = [Started(*SWEEP[:-1], f"{n}.json", "--budget", f"{MADE_UP_S:g}") for n in range(count)]

@@ -1,4 +1,4 @@
-"""A study of every kind on a simulated machine without noise, so that every number it may tell is known."""
+"""A study of every kind on a simulated machine without noise, so that every number it may report is known."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.support.memories import GB, MemoryMachine, linear
 from tests.support.simulation import Curve, Machine, NoiseModel
 
 STILL = NoiseModel(0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
-ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # not used where a law says how long a step takes
+ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # unused if a law gives the step time
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """``machine`` and ``plan`` are fresh; ``size`` is how many numbers a round tells at most."""
+    """A study to disturb. ``machine`` and ``plan`` are fresh; ``size`` is the maximum of numbers per round."""
 
     kind: str
     machine: Any
@@ -97,13 +97,13 @@ MAKE: dict[str, Callable[[], Scenario]] = {
     "sweep": _sweep, "pipeline": _pipeline, "diagnosis": _diagnosis, "frontier": _frontier, "memory": _memory,
     "noise": _noise, "host": _host, "scaling": _scaling, "resolution": _resolution,
 }  # fmt: skip
-"""A new kind of study needs a scenario; tests/test_benchmarks.py holds that."""
+"""Scenarios by kind of study; tests/test_benchmarks.py checks that a new kind has one."""
 
 MEASURED = {"rounds": "step_ms", "draws": "small_norm2", "probes": "peak_bytes"}
 
 
 def numbers_of(record: Any) -> list[float]:
-    """What workers measured, as a record of any kind keeps it."""
+    """Return the workers' measurements as a record of any kind stores them."""
     return list(_numbers(record.model_dump(mode="json"), ""))
 
 

@@ -1,4 +1,4 @@
-"""The real server of the dashboard, in which a sweep is started as its page would: ``serving PORT BUDGET_S``."""
+"""The real server of the dashboard, which starts a sweep as its page would: ``serving PORT BUDGET_S``."""
 
 from __future__ import annotations
 

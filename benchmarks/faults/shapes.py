@@ -1,4 +1,4 @@
-"""Inputs made by hand: paths that are no files, and files that cost a reader more than their size."""
+"""Handmade inputs: paths that are no regular files, and files that cost a reader more than their size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _folder(folder: Path) -> str:
 
 
 def _closed(folder: Path) -> str:
-    """A file that this user may not read; root may, so it has to be refused for what it holds."""
+    """Return a file that this user may not read; root may, so its content must be refused, too."""
     made = folder / "closed"
     made.mkdir()
     (made / "run.json").write_text("x")
@@ -109,7 +109,7 @@ TAKES_PATH: tuple[tuple[str, ...], ...] = (
     (*CARD, "--against", "PATH"), (*CARD, "--against", "run.json", "--recorded", "PATH"),
     ("diagnose", "PATH", "--no-store"),
 )  # fmt: skip
-"""Every command with a path; ``run.json`` is a good run."""
+"""Every command with a path; ``run.json`` is a valid run."""
 
 
 # -- heavy -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Faults in studies of every kind on simulated machines: what workers do, and when, comes from the seed."""
+"""Faults in studies of every kind on simulated machines; the seed determines what workers do, and when."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from core.studies.runner import StudyTools
 from tests.support.causes import make_case
 from tests.support.sweeps import MemoryRecorder
 
-NEAR = 1e-4  # relative; what makes each number unique is far less
+NEAR = 1e-4  # relative; the change that makes each number unique is far smaller
 LOST: tuple[Outcome, ...] = ("crashed", "hung", "out_of_memory")
 FAILED: tuple[Outcome, ...] = ("out_of_memory", "nan_loss", "misplaced", "error", "crashed", "hung")
 HOW: tuple[How, ...] = ("once", "once", "same target", "everything")
 
 
 class Played:
-    """One study with a planted fault: its record or why there is none, what was told, what was kept on the way."""
+    """One study with a planted fault: its record or its failure, what was reported, what was stored meanwhile."""
 
     def __init__(self, scenario: Scenario, planted: Planted) -> None:
         self.scenario, cancel = scenario, threading.Event()
@@ -48,21 +48,21 @@ class Played:
 
     @property
     def kept(self) -> list[float]:
-        """Of a study that failed it is what was shown last: the commands write that, a page goes on showing it."""
+        """Return the remaining numbers; for a failed study those shown last, which commands write and pages show."""
         left = self.record if self.record is not None else self.shown
         return [] if left is None else numbers_of(left)
 
 
 @cache
 def requests(kind: str) -> int:
-    """How many a study without a fault makes, which also has to keep all that was told."""
+    """Return the number of requests of a study without a fault, after checking that it succeeds."""
     played = Played(MAKE[kind](), Planted())
     assert played.record is not None, f"{kind} fails without a fault: {played.error}"
     return played.faulty.asked
 
 
 def check_played(played: Played, findings: Findings) -> None:
-    """What must hold whatever was planted."""
+    """Check what must hold whatever fault was planted."""
     scenario, faulty, record = played.scenario, played.faulty, played.record
     findings.require(not faulty.open, "else", f"{len(faulty.open)} workers were not closed")
     limit_s = (1 + LATE_SHARE) * scenario.budget_s + (FIRST_HANG_S if faulty.first_hung else LATE_S)
@@ -88,7 +88,7 @@ def check_played(played: Played, findings: Findings) -> None:
 
 
 def _check_cells(played: Played, cells: Any, findings: Findings) -> None:
-    """Cells that survived say what they would without the fault: the machine has no noise."""
+    """Check that surviving cells have the values without the fault, since the machine has no noise."""
     for cell in cells:
         truth_ms = played.scenario.machine.curves[cell.target].step_ms(cell.batch)
         words = f"{cell.step_ms} ms for {truth_ms} ms at batch {cell.batch}"
@@ -96,12 +96,12 @@ def _check_cells(played: Played, cells: Any, findings: Findings) -> None:
 
 
 def _check_kept(played: Played, findings: Findings) -> None:
-    """Every round that was told is in what is left, and nothing else is."""
+    """Check that every reported round is in the remaining data, and nothing else is."""
     told, kept, size = played.faulty.told, set(played.kept), played.scenario.size
     invented = kept - set(told)
     findings.require(not invented, "wrong numbers", f"{len(invented)} numbers that no worker told")
     lost, run = 0, 0
-    for number in [*told, None]:  # numbers in a row that were not kept: less than a round was cut short
+    for number in [*told, None]:  # consecutive numbers not kept: less than a round was cut short
         if number is not None and number not in kept:
             run += 1
             continue
@@ -153,7 +153,7 @@ def slow_replies(random_: random.Random, index: int, findings: Findings) -> None
 
 
 def lost_at_start(random_: random.Random, index: int, findings: Findings) -> None:
-    """A worker that is lost once while it starts is started once more, whatever the study."""
+    """Lose a worker once while it starts: it is started once more, in any study."""
     at = random_.choice((0, 0, 1, 2))
     planted = Planted("start", at, random_.choice((*LOST, "error")), random_.choice(("once", "once", "everything")))
     played = _played(index, planted, findings)
@@ -177,7 +177,7 @@ def clock_jumps(random_: random.Random, index: int, findings: Findings) -> None:
 
 
 def without_a_fault(_: random.Random, index: int, findings: Findings) -> None:
-    """Nothing is planted: what the other classes check must hold here first."""
+    """Plant nothing: the checks of the other classes must hold here first."""
     _played(index, Planted(), findings)
 
 

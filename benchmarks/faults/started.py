@@ -1,4 +1,4 @@
-"""A real command in a process of its own: its workers, its end, its output, and whatever it leaves behind."""
+"""A real command in its own process: its workers, its end, its output, and the processes it leaves behind."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.support.made_up.states import SITE
 ROOT = Path(__file__).parents[2]
 MARK = "BREAKEVEN_FAULTS_CASE"
 STOPPED_WITHIN_S = 3.0
-GONE_WITHIN_S = 5.0  # whatever a command leaves behind, once it has ended
+GONE_WITHIN_S = 5.0  # time for leftover processes to end after the command
 IN_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-"""Signals that a program in the background may have been started to ignore, as nohup and shells do; a case is not."""
+"""Signals that a background program may have been started to ignore, as by nohup and shells; a case restores them."""
 SWEEP = (
     "sweep", "--preset", "784-128-10", "--targets", "cpu,threads=1", "cpu,threads=2", "--batches", "1,8,64",
     "--no-refine", "--no-trace", "--out", "out.json",
@@ -37,7 +37,10 @@ SWEEP = (
 
 
 class Started:
-    """``made_up``: its workers have no real framework. Every process that it starts carries the case's mark."""
+    """A started command. Every process that it starts carries the case's mark.
+
+    ``made_up``: its workers have no real framework.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Started:
             )  # fmt: skip
 
     def wait(self, patience_s: float) -> float | None:
-        """Seconds until it ended; None, and killed, where it did not."""
+        """Wait for its end and return the seconds; kill it and return None if it does not end."""
         begin_s = time.monotonic()
         try:
             self.process.wait(patience_s)
@@ -81,7 +84,7 @@ class Started:
             self.process.send_signal(number)
 
     def workers(self) -> list[psutil.Process]:
-        """Worker processes and their templates that run now."""
+        """Return the running worker processes and templates."""
         found = []
         with contextlib.suppress(psutil.Error):
             for process in psutil.Process(self.process.pid).children(recursive=True):
@@ -94,7 +97,7 @@ class Started:
         return self.process.poll() is not None
 
     def sleep(self, seconds: float) -> None:
-        """Less where it ends before."""
+        """Sleep, or less if the command ends before."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
 
@@ -103,7 +106,7 @@ class Started:
         return self.log.read_bytes()[-2_000_000:].decode("utf-8", "replace")
 
     def marked(self) -> list[psutil.Process]:
-        """Everything that was started for this case and still runs."""
+        """Return every process that was started for this case and still runs."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
@@ -113,7 +116,7 @@ class Started:
         return found
 
     def check_left(self, findings: Findings) -> None:
-        """No process outlives it; those that do are ended."""
+        """Check that no process outlives the command, and end those that do."""
         end_s = time.monotonic() + GONE_WITHIN_S
         while (left := self.marked()) and time.monotonic() < end_s:
             time.sleep(0.1)
@@ -134,7 +137,7 @@ class Started:
 
 
 def stored(findings: Findings) -> Run | None:
-    """The only run in the store, read as an app does that is started now."""
+    """Return the only run in the store, read as by an app that starts now."""
     try:
         with closing(Store()) as store:
             store.mark_interrupted()
@@ -146,7 +149,7 @@ def stored(findings: Findings) -> Run | None:
 
 
 def written(findings: Findings) -> Run | None:
-    """What ``--out`` wrote."""
+    """Return the run that ``--out`` wrote."""
     path = Path("out.json")
     try:
         return Run.from_json(path.read_bytes()) if path.exists() else None
@@ -156,7 +159,7 @@ def written(findings: Findings) -> Run | None:
 
 
 def check_kept(findings: Findings, store: bool = True) -> Run | None:
-    """The store and ``--out`` hold the same rounds, without gaps."""
+    """Check that the store and ``--out`` hold the same rounds, without gaps."""
     out, kept = written(findings), stored(findings) if store else None
     if out is not None and store:
         count = len(kept.rounds) if kept is not None else 0

@@ -1,4 +1,4 @@
-"""Studies from files and from a damaged store, as pages and the history handle them."""
+"""Studies from files and from a damaged store, as handled by pages and the history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.runs import make_run
 
 
 def imported(data: bytes, findings: Findings, same_as: str | None = None) -> None:
-    """As the History page imports a file, lists it and opens it; refusals are one printable sentence."""
+    """Import a file as the History page does, list it and open it; refusals are one printable sentence."""
     with findings.watching(), closing(Store()) as store:
         try:
             kind, study_id = _import(store, data)
@@ -55,7 +55,7 @@ def _import(store: Store, data: bytes) -> tuple[Any, str]:
 def shown(
     store: Store, kind: Any, study_id: str, findings: Findings, same_as: str | None = None, listed: bool = True
 ) -> None:
-    """What pages and commands derive from a stored study."""
+    """Derive what pages and commands show of a stored study."""
     for summary in store.summaries() if listed else ():
         for text in (summary.name, summary.title, *summary.target_names):
             findings.require(text.isprintable(), "else", f"a list shows {text[:60]!r}")
@@ -90,7 +90,7 @@ def _filled() -> Path:
 
 
 def _opened(findings: Findings) -> None:
-    """As the app does when it starts, then every page with every study; a damaged row costs that row."""
+    """Open the store like the app, then every page with every study; a damaged row costs only itself."""
     with findings.watching(UserError), closing(Store()) as store:
         with findings.watching(UserError):
             store.mark_interrupted()
@@ -108,7 +108,7 @@ def _opened(findings: Findings) -> None:
 
 
 def store_file(random_: random.Random, _: int, findings: Findings) -> None:
-    """The database's file truncated, or with bits, bytes and pages changed."""
+    """Truncate the database's file, or change bits, bytes and pages of it."""
     path = _filled()
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -138,7 +138,7 @@ COLUMNS = {
 
 
 def store_rows(random_: random.Random, index: int, findings: Findings) -> None:
-    """Values that another program wrote into a row: the others are shown as before."""
+    """Put values that another program wrote into a row: the others are shown as before."""
     path = _filled()
     places = [(table, column) for table, columns in COLUMNS.items() for column in columns.split()]
     table, column = places[index % len(places)]
@@ -160,7 +160,7 @@ def store_rows(random_: random.Random, index: int, findings: Findings) -> None:
 
 
 def _check_others(row: int | None, path: Path, findings: Findings) -> None:
-    """Every study but that of the row, or where it is part of the sweep, but the sweep, is listed and can be opened."""
+    """Check that every study except that of the row, or the sweep if the row is part of it, is listed and opens."""
     with closing(sqlite3.connect(path)) as db:
         rows = db.execute("SELECT rowid, id, kind FROM runs WHERE deleted_at IS NULL").fetchall()
     with findings.watching(), closing(Store()) as store:

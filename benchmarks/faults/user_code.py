@@ -1,4 +1,4 @@
-"""Modules for ``--model``: code of a user that does what no model should."""
+"""Modules for ``--model`` with user code that does what no model should."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make():
 
 @dataclass(frozen=True)
 class UserCode:
-    """``then``: what is done to the command after some seconds. ``measures``: whether rounds are expected."""
+    """One piece of code. ``then``: done to the command after some seconds. ``measures``: rounds are expected."""
 
     name: str
     body: str
@@ -60,7 +60,7 @@ FINE: tuple[tuple[str, str], ...] = (
     ("NaN late", "return network(Late(3_000))"),
     ("NaN later", "return network(Late(10_000))"),
 )
-"""It measures all the same, or until the loss is NaN."""
+"""Code with which measuring succeeds, or succeeds until the loss is NaN."""
 
 NO_MODEL: tuple[tuple[str, str], ...] = (
     ("prints escapes", ESCAPES),
@@ -75,7 +75,7 @@ NO_MODEL: tuple[tuple[str, str], ...] = (
     ("forks, then dies", f"{FORK}\n    os._exit(1)"),
     ("forks, then is killed", f"{SETSID}\n    os.kill(os.getpid(), 9)"),
 )
-"""One sentence names the code."""
+"""Code that is refused with one sentence that names it."""
 
 SIGNALLED: tuple[tuple[str, str, str], ...] = (
     ("ignores signals", f"{DEAF}; {RETURN}", "interrupt"),

@@ -1,4 +1,4 @@
-"""One card beside the targets of a measured run: its curve, its crossover with each CPU, its speed-up."""
+"""One modelled card beside the targets of a measured run: its curve, its crossover with each CPU, its speed-up."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from core.studies.sweep.record import Run
 
 @dataclass(frozen=True)
 class Against:
-    """What stands beside a run's measured curves, never in their place.
+    """A modelled card shown beside a run's measured curves, never in their place.
 
-    ``settings``: how the card is modelled to run, in words.
-    ``crossovers``: with each measured CPU target, the one that is faster at large batches first. ``speed_ups``: of the
-    card over the run's first target, the base of the run's own speed-up. ``at_end``: over the CPU of the first
-    crossover, at the largest batch both have. ``named``: how much naming the build would change, a sentence or empty.
+    ``settings``: how the card is modelled to run, in words. ``crossovers``: one per measured CPU target, the CPU that
+    is fastest at large batches first. ``speed_ups``: of the card over the run's first target, which is the base of the
+    run's own speed-up. ``at_end``: the speed-up over the CPU of the first crossover, at the largest batch that both
+    have. ``named``: a sentence on how much naming the build would change, or empty.
     """
 
     spec: GpuSpec
@@ -47,11 +47,16 @@ class Against:
 
     @property
     def crossover(self) -> ModelledCrossover:
+        """The crossover with the CPU that is fastest at large batches."""
         return self.crossovers[0]
 
 
 def compared_with(run: Run, answer: Answer) -> int:
-    """The run's CPU target that a card is set against. Raises UserError where there is none."""
+    """Return the index of the run's CPU target that a card is compared with.
+
+    Raises:
+        UserError: The run has no plan, or no measured CPU target.
+    """
     if run.plan is None:
         raise UserError("Only points were imported for this run; without its plan there is no workload to model.")
     index = cpu_index(run, answer)
@@ -61,7 +66,7 @@ def compared_with(run: Run, answer: Answer) -> int:
 
 
 def not_modelled(workload: Workload) -> str | None:
-    """Why no GPU's step of a recurrent network is modelled, and what to run instead; None for other networks."""
+    """Explain why no GPU step of a recurrent network is modelled and what to run instead; None for other networks."""
     if family_of(workload) != "recurrent" or any(name.startswith("recurrent/") for name in errors().classes):
         return None
     network = workload.network
@@ -75,8 +80,9 @@ def not_modelled(workload: Workload) -> str | None:
 
 
 def card_target(cpu: Target) -> Target:
-    """The card's own target: run as ``cpu`` is, so that only the device differs, as far as the model goes: it is of
-    TensorFlow in floating point.
+    """Return the card's target: run as ``cpu`` is, so that only the device differs.
+
+    The model covers TensorFlow in floating point alone, so other frameworks, executions and precisions are replaced.
     """
     changes: dict[str, object] = {"device": "gpu:0", "threads": None, "framework": "tensorflow", "python": None}
     if cpu.execution not in EXECUTIONS:
@@ -89,7 +95,7 @@ def card_target(cpu: Target) -> Target:
 def against(
     run: Run, answer: Answer, index: int, spec: GpuSpec, costs: HostCosts, recordings: Sequence[Recording] = ()
 ) -> Against:
-    """The card against the run's measured targets; ``index`` is that of :func:`compared_with`."""
+    """Compare the card with the run's measured targets; ``index`` comes from :func:`compared_with`."""
     assert run.plan is not None
     target, conditions = card_target(run.plan.targets[index]), as_nobody_named(run.plan)
     batches, workload = batches_between(answer, index), run.plan.workload

@@ -1,8 +1,8 @@
-"""Facts of GPUs by name, each with its source, from ``core/data/gpus.json``; user cards stand beside them.
+"""Facts of GPUs by name, each with its source, from ``core/data/gpus.json``, together with the user's own cards.
 
-Rates are peaks without structured sparsity. Where a card has no tensor cores, or nothing that can be cited states a
-rate, it is None. What a class of cards shares (what a link carries, how closely small kernels follow each other) stands
-once in the file, measured or marked “assumed: ”, and is filled in for every card that has no number of its own.
+Rates are peaks without structured sparsity. A rate is None if the card has no tensor cores or no citable source states
+it. Facts shared by a class of cards (the bandwidth of a link, the spacing of small kernels) stand once in the file,
+measured or marked “assumed: ”, and are filled in for every card without a figure of its own.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from core.schema import Currency, Frozen, PerHour, PriceDay, UserError
 
 FILE = Path(__file__).parent.parent / "data" / "gpus.json"
 SLOT_W = 75
-"""What a PCI Express slot supplies; cards that live on it (P4, T4, L4) reach 0.29 to 0.40 of their fp32 peak in long
-products, others 0.63 to 0.90 (NeuSight, ASPLOS 2025, and DeepBench: their published times)."""
+"""Power that a PCI Express slot supplies. Cards that live on it (P4, T4, L4) reach 0.29 to 0.40 of their fp32 peak in
+long matrix products, others 0.63 to 0.90 (published times: NeuSight, ASPLOS 2025, and DeepBench).
+"""
 SLOT_RULE = f"rule: at most {SLOT_W} W, what the slot supplies"
 OTHER = "other"
 NEAREST = 3
 MAX_LISTED = 8
-"""Cards named in the sentence about a name that fits several."""
+"""Maximum number of cards listed in the message about a name that fits several."""
 MAX_SHOWN = 80
 _NOISE = frozenset({"nvidia", "tesla", "geforce", "amd", "instinct", "apple", "gpu"})
 """Words that some tools print and others leave out."""
@@ -45,11 +46,11 @@ CacheMegabytes = Annotated[float, Field(ge=0.1, le=1_024)]
 
 
 class UnknownGpu(UserError):
-    """No card, or more than one, has this name; the sentence says which come near."""
+    """No card, or more than one, has this name; the message offers the nearest names."""
 
 
 class CardPrice(Frozen):
-    """An hour on a card: ``currency`` in three capital letters, ``dated`` a day in ISO 8601."""
+    """Price per hour of a card: ``currency`` is three capital letters, ``dated`` a day in ISO 8601."""
 
     per_hour: PerHour
     currency: Currency
@@ -57,7 +58,7 @@ class CardPrice(Frozen):
     source: Text
 
     def into(self, money: Money) -> CardPrice:
-        """The same in the money unit; as it is where no rate leads there."""
+        """Convert the price to the money unit, or return it unchanged if no exchange rate leads there."""
         rate = money.rate(self.currency)
         if rate is None or self.currency == money.currency:
             return self
@@ -66,15 +67,15 @@ class CardPrice(Frozen):
 
 
 class GpuSpec(Frozen):
-    """One card as its maker states it.
+    """One card as its maker specifies it.
 
-    ``fp32_tflops``: outside tensor cores. ``tf32_tflops`` and ``half_tflops`` (fp16 or bf16): tensor cores, dense,
-    summing in fp32. ``bandwidth_gb_s``: of the card's memory. ``multiprocessors``: NVIDIA's streaming multiprocessors,
-    AMD's compute units, Apple's GPU cores. ``l2_mb``: the L2 cache that they share, in the megabytes of data sheets
-    (2²⁰ bytes for caches, 5 % above 10⁶), without AMD's Infinity Cache. ``link_gb_s``: usable from host to device.
-    ``launch_us``: spacing of small kernels that follow each other in a stream. ``power_limited``: its power keeps the
-    card well below its peak in long arithmetic. Gigabytes are 10⁹ bytes. ``sources``: where each field is from, by its
-    name; also why a field is None, where there is a reason.
+    ``fp32_tflops``: outside tensor cores. ``tf32_tflops`` and ``half_tflops`` (fp16 or bf16): on tensor cores, dense,
+    accumulating in fp32. ``bandwidth_gb_s``: of the card's memory. ``multiprocessors``: NVIDIA's streaming
+    multiprocessors, AMD's compute units, Apple's GPU cores. ``l2_mb``: the L2 cache that they share, in the megabytes
+    of data sheets (2²⁰ bytes for caches, 5 % above 10⁶), without AMD's Infinity Cache. ``link_gb_s``: usable bandwidth
+    from host to device. ``launch_us``: spacing of consecutive small kernels in a stream. ``power_limited``: the power
+    budget keeps the card well below its peak in long arithmetic. Gigabytes are 10⁹ bytes. ``sources``: the source of
+    each field by its name, or the reason why a field is None.
     """
 
     name: Name
@@ -99,44 +100,47 @@ class GpuSpec(Frozen):
     own: bool = False
 
     def assumed(self, field: str) -> bool:
-        """The field is neither stated for this card nor measured on it."""
+        """Check that the field is neither stated for this card nor measured on it."""
         return self.sources.get(field, "").startswith("assumed: ")
 
     def priced_in(self, money: Money) -> GpuSpec:
-        """The same with its price in the money unit, as far as a rate leads there."""
+        """Return the card with its price in the money unit, if an exchange rate leads there."""
         return self if self.price is None else self.model_copy(update={"price": self.price.into(money)})
 
 
 class Fact(Frozen):
-    """A value as the file holds it; None with the reason why it is left out."""
+    """A value of the file with its source; None with the reason why it is missing."""
 
     value: float | str | None
     source: Text
 
 
 class Shared(Frozen):
-    """What cards have by their class: ``links`` in GB/s by name, ``launch_us`` by architecture, one of them "other"."""
+    """Facts shared by a class of cards: ``links`` in GB/s by name, ``launch_us`` by architecture or "other"."""
 
     links: dict[str, Fact]
     launch_us: dict[str, Fact]
 
     def launch_of(self, architecture: str) -> Fact:
+        """Return the launch spacing of an architecture, or the one of "other"."""
         return self.launch_us.get(architecture, self.launch_us[OTHER])
 
 
 @cache
 def _file() -> dict[str, Any]:
+    """Read the file of cards."""
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return found
 
 
 def checked_on() -> str:
-    """The day, in ISO 8601, on which the facts of the file were last looked up."""
+    """Return the day, in ISO 8601, on which the facts of the file were last checked."""
     return str(_file()["checked"])
 
 
 @cache
 def shared() -> Shared:
+    """Return the facts that cards have by their class."""
     return Shared.model_validate({"links": _file()["links"], "launch_us": _file()["launch_us"]})
 
 
@@ -146,7 +150,7 @@ def _sourced() -> tuple[GpuSpec, ...]:
 
 
 def _card(row: dict[str, Any]) -> GpuSpec:
-    """A card of the file: every fact taken apart into value and source, and what is missing filled in by class."""
+    """Build a card of the file: split each fact into value and source, and fill in missing ones by class."""
     plain = {key: row[key] for key in ("name", "title", "aliases", "vendor")}
     price = CardPrice.model_validate(row["price"]) if "price" in row else None
     facts = {key: Fact.model_validate(row[key]) for key in row if key not in plain and key != "price"}
@@ -156,9 +160,10 @@ def _card(row: dict[str, Any]) -> GpuSpec:
 def make_spec(
     plain: Mapping[str, Any], facts: Mapping[str, Fact], price: CardPrice | None, own: bool = False
 ) -> GpuSpec:
-    """A card of its facts; those that cards have by class may be missing where the class is known.
+    """Build a card from its facts; those that cards have by class may be missing if the class is known.
 
-    Raises UserError for a link of no known class without its own ``link_gb_s``.
+    Raises:
+        UserError: The link belongs to no known class and there is no ``link_gb_s``.
     """
     known = dict(facts)
     link, architecture, tdp = (known.get(key) for key in ("link", "architecture", "tdp_w"))
@@ -178,13 +183,17 @@ def make_spec(
 
 
 def catalogue(own: Sequence[GpuSpec] = ()) -> dict[str, GpuSpec]:
-    """All cards by name, user cards after those of the file. Raises UserError when two have one name."""
+    """Return all cards by name, the user's after those of the file.
+
+    Raises:
+        UserError: Two cards have the same name.
+    """
     check_names(own)
     return {spec.name: spec for spec in (*_sourced(), *own)}
 
 
 def check_names(own: Sequence[GpuSpec]) -> None:
-    """Raises UserError when a user card has the name of another one, user card or not."""
+    """Raise UserError if a user's card has the name of another card."""
     taken = {key: spec.name for spec in _sourced() for key in _keys(spec)}
     for spec in own:
         for key in set(_keys(spec)):
@@ -194,10 +203,13 @@ def check_names(own: Sequence[GpuSpec]) -> None:
 
 
 def find_gpu(name: str, cards: Mapping[str, GpuSpec]) -> GpuSpec:
-    """The card that a user or a tool such as nvidia-smi calls so; case, punctuation and order do not matter.
+    """Find the card that a user or a tool such as nvidia-smi means; case, punctuation and order do not matter.
 
-    Words may be left out as long as one card remains; a word that no name of a card has (“Laptop”, “Ti”) makes it
-    another card. Raises UnknownGpu, which offers the cards that fit, or the nearest names.
+    Words may be left out as long as one card remains; a word that no name of a card has (“Laptop”, “Ti”) means another
+    card.
+
+    Raises:
+        UnknownGpu: No card or several cards fit; the message offers those that fit, or the nearest names.
     """
     asked = _words(name)
     exact = [spec for spec in cards.values() if _key(asked) in _keys(spec)]

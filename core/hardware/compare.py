@@ -1,4 +1,4 @@
-"""Many cards against one measured CPU: from which batch each is faster, how far, at what cost, and what limits it."""
+"""Many cards against one measured CPU: crossover, speed-up, cost and limiting factor of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SortKey = Literal["crossover", "speed_up", "cost"]
 
 @dataclass(frozen=True)
 class CardCost:
-    """Cost of a million samples at a batch, with the interval of the step time, at a price an hour."""
+    """Cost of a million samples at one batch, with the interval of the step time, at a price per hour."""
 
     batch: int
     per_million: float
@@ -47,7 +47,7 @@ class CardCost:
 
 @dataclass(frozen=True)
 class Limited:
-    """What is the largest part of the step over a range of batches."""
+    """The part of the step that is the largest over a range of batches."""
 
     first: int
     last: int
@@ -56,7 +56,7 @@ class Limited:
 
 @dataclass(frozen=True)
 class CardReading:
-    """One row of the table. ``step`` is at the chosen batch; ``withheld`` says why there is none, else empty."""
+    """One row of the table. ``step`` is at the chosen batch; ``withheld`` explains a missing number, else empty."""
 
     spec: GpuSpec
     curve: CardCurve
@@ -71,10 +71,10 @@ class CardReading:
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """A batch in the roofline picture (Williams et al. 2009): FLOP a byte of memory traffic, and TFLOP/s.
+    """One batch in the roofline chart (Williams et al. 2009): FLOP per byte of memory traffic, and TFLOP/s.
 
-    ``attainable`` is the lower of peak and bandwidth times intensity; ``reached`` follows from the step time, whose
-    label it carries, with its 95 % interval.
+    ``attainable`` is the lower of peak rate and bandwidth times intensity; ``reached`` follows from the step time,
+    whose label it carries, with its 95 % interval.
     """
 
     batch: int
@@ -101,10 +101,14 @@ def compare(
     key: SortKey = "crossover",
     currency: str | None = None,
 ) -> tuple[CardReading, ...]:
-    """Every card against the run's measured target ``index``, sorted by ``key``; withheld ones stand last.
+    """Compare every card with the run's measured target ``index``, sorted by ``key``, withheld cards last.
 
-    ``batch`` is the chosen one. With a ``currency`` prices in another one make no cost. Raises UserError
-    for a run without a plan, whose workload nobody knows.
+    Args:
+        batch: The chosen batch, at which step, speed-up and cost are taken.
+        currency: If given, prices in any other currency yield no cost.
+
+    Raises:
+        UserError: The run has no plan, so its workload is unknown.
     """
     if run.plan is None:
         raise UserError("Only points were imported for this run; without its plan there is no workload to model.")
@@ -120,13 +124,13 @@ def compare(
 
 
 def cpu_index(run: Run, answer: Answer) -> int | None:
-    """The run's CPU target that a card is compared with: the best of several; None without any."""
+    """Return the index of the CPU target that a card is compared with: the best of several, or None without any."""
     ranking = rank_cpus(run, answer)
     return None if ranking is None else ranking.best
 
 
 def batches_between(answer: Answer, index: int, *more: int) -> tuple[int, ...]:
-    """Two batches a doubling over the range measured on a target, with those measured and ``more``."""
+    """Return two batches per doubling over the range measured on a target, with those measured and ``more``."""
     measured = [cell.batch for cell in answer.cells if cell.target == index]
     if not measured:
         return tuple(sorted(set(more)))
@@ -134,7 +138,7 @@ def batches_between(answer: Answer, index: int, *more: int) -> tuple[int, ...]:
 
 
 def sort_readings(readings: Iterable[CardReading], key: SortKey) -> tuple[CardReading, ...]:
-    """By rising crossover, falling speed-up or rising cost; those without the number after, the withheld last."""
+    """Sort by rising crossover, falling speed-up or rising cost; cards without it follow, withheld ones come last."""
     return tuple(sorted(readings, key=lambda one: (_place(one, key), one.crossover.high or math.inf, one.spec.name)))
 
 
@@ -171,14 +175,14 @@ def _reading(
 
 
 def cost_of(step: Modelled | RecordedStep, price: CardPrice) -> CardCost:
-    """Of a million samples, in the price's currency."""
+    """Return the cost of a million samples in the price's currency."""
     each = price.per_hour / MS_PER_HOUR * SAMPLES / step.batch
     low_ms, high_ms = step.low_ms or step.step_ms, step.high_ms or step.step_ms
     return CardCost(step.batch, each * step.step_ms, each * low_ms, each * high_ms, price, step.label)
 
 
 def limits_of(curve: CardCurve) -> tuple[Limited, ...]:
-    """Ranges of batches by the largest part of the step."""
+    """Return the ranges of batches over which the same part of the step is the largest."""
     groups = ((by, list(points)) for by, points in groupby(curve.known, key=lambda point: point.limited_by))
     return tuple(Limited(points[0].batch, points[-1].batch, by) for by, points in groups)
 
@@ -186,7 +190,7 @@ def limits_of(curve: CardCurve) -> tuple[Limited, ...]:
 def roofline(
     spec: GpuSpec, workload: Workload, target: Target, curve: CardCurve, build: Build
 ) -> tuple[RooflinePoint, ...]:
-    """The workload's steps in the card's roofline, one point for each batch of ``curve`` that has a number."""
+    """Return one roofline point for each batch of ``curve`` that has a number."""
     found = []
     peak_tflops = roof_of(spec, workload, target)
     for point in curve.known:
@@ -203,7 +207,7 @@ def roofline(
 
 
 def roof_of(spec: GpuSpec, workload: Workload, target: Target) -> float:
-    """The peak rate in TFLOP/s of the operations that most of a large batch's arithmetic is in."""
+    """Return the peak rate in TFLOP/s of the operation with the most arithmetic at a large batch."""
     ops = step_table(workload, target, LARGE_BATCH, "keras")
     peaks = peaks_of(spec, target.precision, ops)
     return rate_of(spec, PEAKS[peaks[int(ops.flops.argmax())]])

@@ -1,4 +1,4 @@
-"""The model's constants, read from ``core/data/hardware_model.json``, each with how it was found."""
+"""The model's constants, read from ``core/data/hardware_model.json``, each with its origin."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ FILE = Path(__file__).parent.parent / "data" / "hardware_model.json"
 
 EXECUTIONS: tuple[Execution, ...] = FRAMEWORKS["tensorflow"].executions
 PRECISIONS: tuple[Precision, ...] = tuple(p for p in FRAMEWORKS["tensorflow"].precisions if p != "int8")
-"""What the model can be asked for: Keras on TensorFlow, without quantisation."""
+"""Executions and precisions that the model covers: Keras on TensorFlow, without quantisation."""
 Peak = Literal["fp32", "tf32", "half"]
 PEAKS: tuple[Peak, ...] = get_args(Peak)
 KINDS: tuple[str, ...] = (*get_args(LayerClass), "loss", "optimizer")
-"""Classes of operations; shares stand in the order of these two."""
+"""Classes of operations; arrays of shares are indexed by this tuple and by :data:`PEAKS`."""
 Shares = NDArray[np.float64]
 Share = Annotated[float, Field(gt=0, le=1)]
 WINOGRAD = 2.25
-"""How many times fewer multiplications Winograd's F(2 × 2, 3 × 3) needs than it counts (Lavin and Gray 2016)."""
+"""Factor by which Winograd's F(2 × 2, 3 × 3) saves multiplications (Lavin and Gray 2016)."""
 ArithmeticShare = Annotated[float, Field(gt=0, le=WINOGRAD)]
 
 
@@ -44,15 +44,17 @@ AS_OTHERS = Generation()
 
 
 class Constants(Frozen):
-    """``arithmetic`` holds the reachable share of the peak rate by op class and peak (“dense/half”), and
-    ``power_limited`` that of cards whose power budget binds in long arithmetic; a class that is missing uses “other”.
-    ``bandwidth`` is the reachable share of the memory bandwidth by op class. ``exponent`` is q, with which host and
-    device time join, ``overlap`` p, with which arithmetic and traffic of one operation do, ``overlap_convolution`` that
-    of convolutions, whose kernels load while they multiply. ``sustained_ms`` says how much arithmetic is long.
-    ``fused_op``: operations that a fused build's kernel costs the host; ``xla_op``: those that one of a compiled step
-    does. ``fill``: blocks for each multiprocessor at which products reach half their rate. ``cache_speed``: how many
-    times faster than memory the last-level cache is for what fits in ``cache_share`` of it. ``transfer_start_us`` is
-    what a copy over the link costs however small. ``found`` says of each constant where it comes from.
+    """Constants of the model.
+
+    ``arithmetic`` holds the reachable share of the peak rate by operation class and peak (“dense/half”), and
+    ``power_limited`` that of cards whose power budget binds in long arithmetic; a missing class uses “other”.
+    ``bandwidth`` is the reachable share of the memory bandwidth by operation class. ``exponent`` is q, the exponent
+    that joins host and device time; ``overlap`` is p, which joins arithmetic and traffic of one operation, and
+    ``overlap_convolution`` is p for convolutions, whose kernels load while they multiply. ``sustained_ms``: arithmetic
+    time from which arithmetic counts as long. ``fused_op``: operations that one kernel of a fused build costs the host;
+    ``xla_op``: the same for one kernel of a compiled step. ``fill``: blocks per multiprocessor at which products reach
+    half their rate. ``cache_speed``: speed of the last-level cache relative to memory, for what fits in ``cache_share``
+    of it. ``transfer_start_us``: fixed cost of a copy over the link. ``found``: the origin of each constant.
     """
 
     exponent: Annotated[float, Field(ge=1, le=10)]
@@ -90,24 +92,24 @@ class Constants(Frozen):
 
     @cached_property
     def overlaps(self) -> Shares:
-        """The overlap's exponent: an array over :data:`KINDS`."""
+        """Exponents of the overlap: an array over :data:`KINDS`."""
         return np.array([self.overlap_convolution if kind in CONVOLUTIONS else self.overlap for kind in KINDS])
 
     def arithmetic_share(self, kind: str, peak: Peak) -> float:
-        """Share of the peak rate that kernels of this class reach."""
+        """Return the share of the peak rate that kernels of this class reach."""
         return self.arithmetic.get(f"{kind}/{peak}") or self.arithmetic[f"other/{peak}"]
 
     def limited_share(self, kind: str, peak: Peak) -> float:
-        """The same in long arithmetic on a card whose power budget binds, never more than the class's own share."""
+        """Return that share in long arithmetic under a power limit, never more than the class's own share."""
         limited = self.power_limited.get(f"{kind}/{peak}") or self.power_limited[f"other/{peak}"]
         return min(limited, self.arithmetic_share(kind, peak))
 
     def bandwidth_share(self, kind: str) -> float:
-        """Share of the memory bandwidth that kernels of this class reach."""
+        """Return the share of the memory bandwidth that kernels of this class reach."""
         return self.bandwidth.get(kind, self.bandwidth["other"])
 
 
 @cache
 def constants() -> Constants:
-    """The constants that Breakeven ships."""
+    """Return the constants that Breakeven ships."""
     return Constants.model_validate_json(FILE.read_text(encoding="utf-8"))

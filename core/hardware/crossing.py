@@ -1,12 +1,12 @@
-"""The crossover of a modelled card and a measured CPU, and what would have to be true for it to be elsewhere.
+"""The crossover of a modelled card and a measured CPU, and the facts of a card that would move it elsewhere.
 
-At a batch, d = log(t_CPU / t_GPU). The CPU's step time has its measured noise, the card's the model's error. Errors of
-the model are all but common to neighbouring batches: a card that is slower than modelled at one is so at the next, by
-the same factor. So its interval means a shift of the whole curve, and the batches at which a shift within the interval
-makes both curves meet are those at which d is within the interval of zero. With the CPU's own noise, which is
-independent of that, the half widths add as squares, at each batch. The set of batches at which d = 0 is not rejected
-then holds the true crossover as often as the interval of d is right there (Fieller 1954), whatever the correlation
-along the curve.
+At a batch, d = log(t_CPU / t_GPU). The CPU's step time carries its measured noise, the card's the model's error. The
+model's errors are almost common to neighbouring batches: a card that is slower than modelled at one batch is slower at
+the next by the same factor. Its interval therefore means a shift of the whole curve, and the batches at which some
+shift within the interval makes the curves meet are those at which the interval of d contains zero. The CPU's noise is
+independent of the model's error, so the half widths add in quadrature at each batch. The set of batches at which d = 0
+is not rejected then covers the true crossover as often as the interval of d covers there (Fieller 1954), whatever the
+correlation along the curve.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from core.studies.sweep.answer import Answer, CellStats, Machine
 from core.studies.sweep.best_cpu import setting_words
 from core.studies.sweep.record import Run
 
-PER_OCTAVE = 24  # points of evaluation a doubling
+PER_OCTAVE = 24  # evaluation points per doubling
 Z_95 = normal_quantile(0.975)
-FAR_APART = 2.0  # doublings: beyond them a straight line between two measured batches is not to be trusted
-FARTHEST_FACTOR = 100.0  # how far from its value a card's fact is looked for
-WIDEST = 50.0  # in log: a half width that rules nothing out
+FAR_APART = 2.0  # doublings beyond which a straight line between two measured batches is unreliable
+FARTHEST_FACTOR = 100.0  # search range around a fact's value, in both directions
+WIDEST = 50.0  # half width in logs that rules nothing out
 
 CrossoverKind = Literal["from", "cpu ahead throughout", "gpu ahead throughout", "not resolved", "withheld"]
 Fact = Literal["launch_us", "link_gb_s", "bandwidth_gb_s"]
@@ -50,8 +50,8 @@ FACTS: dict[Fact, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class ClearSpan:
-    """Whole batches from ``first`` to ``last`` at which one of both is clearly faster: the 95 % interval of the
-    speed-up lies on one side of 1.
+    """Whole batches from ``first`` to ``last`` at which one device is clearly faster: the 95 % interval of the speed-up
+    lies on one side of 1.
     """
 
     faster: Literal["gpu", "cpu"]
@@ -61,16 +61,15 @@ class ClearSpan:
 
 @dataclass(frozen=True)
 class ModelledCrossover:
-    """The batch from which the card is faster. ``low`` and ``high`` (95 %) hold the model's error and the CPU's noise;
-    None where the range compared does not bound it on that side. A ``batch`` that equals ``first`` means so or less.
+    """The batch from which the card is faster. ``low`` and ``high`` (95 %) include model error and CPU noise; None if
+    the range compared does not bound it on that side. A ``batch`` equal to ``first`` means that batch or less.
 
     They lie between batches; in words a crossover is the first whole batch from there on.
 
-    ``cpu`` is what people call the CPU, ``setting`` the same with its standing among the run's CPU targets, ``target``
-    its notation. ``first`` and ``last`` are the range compared.
-    ``cpu_noise_known`` is False, and ``why_no_claim`` says why nothing is claimed, where the CPU has no interval
-    (imported points, no ended start) or its own verdict is open for want of replicates.
-    ``clear`` by rising batch; between them it is not clear which is faster.
+    ``cpu`` is the CPU's name for people, ``setting`` the same with its rank among the run's CPU targets, ``target`` its
+    notation. ``first`` and ``last`` are the range compared. ``cpu_noise_known`` is False, and ``why_no_claim`` gives
+    the reason, if the CPU has no interval (imported points, no completed start) or its own verdict lacks replicates.
+    ``clear`` is in order of batch; between its spans it is not clear which is faster.
     """
 
     kind: CrossoverKind
@@ -91,14 +90,14 @@ class ModelledCrossover:
 
     @property
     def clearly_from(self) -> int | None:
-        """The batch from which the card is clearly faster up to the largest compared; None where it is not there."""
+        """The batch from which the card is clearly faster up to the largest compared, or None."""
         last = self.clear[-1] if self.clear else None
         return last.first if last is not None and last.faster == "gpu" and last.last == self.last else None
 
 
 @dataclass(frozen=True)
 class ModelledSpeedUp:
-    """How many times faster the card is than the CPU at a batch, with 95 % bounds of both."""
+    """The factor by which the card is faster than the CPU at a batch, with 95 % bounds that include both errors."""
 
     batch: int
     ratio: float
@@ -109,10 +108,9 @@ class ModelledSpeedUp:
 
 @dataclass(frozen=True)
 class Needed:
-    """What a fact of the card would have to be for both to take the same time at ``batch``.
+    """The value of one fact of the card at which both would take the same time at ``batch``.
 
-    ``needed`` is None where no value does it; ``low`` and ``high`` are its 95 % bounds, None where a bound is beyond
-    every value.
+    ``needed`` is None if no value achieves it; ``low`` and ``high`` are its 95 % bounds, None if no value reaches one.
     """
 
     fact: Fact
@@ -127,7 +125,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class _Ratio:
-    """log(t_CPU / t_GPU) over x = log2(batch) with pointwise 95 % bounds."""
+    """log(t_CPU / t_GPU) over x = log2(batch), with pointwise 95 % bounds."""
 
     x: Array
     center: Array
@@ -141,7 +139,7 @@ class _Ratio:
 
 @dataclass(frozen=True)
 class _Side:
-    """log step time over x with half widths downwards and upwards, ≥ 0."""
+    """Log step time over x, with half widths downwards and upwards, ≥ 0."""
 
     x: Array
     center: Array
@@ -150,7 +148,7 @@ class _Side:
 
 
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
-    """From where the card of ``curve`` is faster than the run's measured ``target``, in the range that both have."""
+    """Return the crossover of the card of ``curve`` and the run's measured ``target``, in the range that both have."""
     setting = setting_words(run, answer, target)
     found = _crossover(answer, curve, target, setting)
     return replace(found, cpu=run.names[target], target=run.target_names[target], setting=setting)
@@ -168,7 +166,7 @@ def _crossover(answer: Answer, curve: CardCurve, target: int, cpu: str) -> Model
 
 
 def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, machine: Machine) -> ModelledCrossover:
-    """Return what is said of a CPU that was measured too seldom: nothing but that."""
+    """Return the crossover of a CPU that was measured too rarely for any claim."""
     first, last = round(2.0 ** ratio.x[0]), round(2.0 ** ratio.x[-1])
     again = "Measure more." if machine.quiet and not machine.unstable else "Close other programs and measure again."
     why = f"how much the step times of {cpu} scatter is not known yet. {again}"
@@ -177,7 +175,7 @@ def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, machine: Machine) -> Mo
 
 
 def speed_up(answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
-    """Of the card over the run's target at a batch; None outside the range that both have."""
+    """Return the card's speed-up over the run's target at a batch; None outside the range that both have."""
     ratio = _ratio(answer, curve, target)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
         return None
@@ -204,7 +202,7 @@ def _ratio(answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
 
 
 def _cpu_side(cells: list[CellStats]) -> _Side:
-    """Return measured cells with their intervals."""
+    """Return the log step times of measured cells with their intervals."""
     center = np.log([cell.step_ms for cell in cells])
     low = np.log([cell.low_ms or cell.step_ms for cell in cells])
     high = np.log([cell.high_ms or cell.step_ms for cell in cells])
@@ -221,15 +219,15 @@ def _card_side(curve: CardCurve) -> _Side:
 
 
 def _resampled(side: _Side, x: Array) -> _Side:
-    """Linear in log2(batch), as all curves here are."""
+    """Interpolate a side at ``x``, linearly in log2(batch) as all curves here."""
     return _Side(x, *(np.interp(x, side.x, each) for each in (side.center, side.down, side.up)))
 
 
 def _spread_between(measured: _Side, side: _Side) -> _Side:
-    """The side with what is open between batches that were measured far apart, as in a short look.
+    """Widen the side between batches measured far apart, as in a short look at a few batches.
 
-    There the step lies between a power of the batch and a fixed cost plus one for each sample: taken is the middle, and
-    half their difference adds to the half widths as squares.
+    There the step lies between a power law of the batch and a fixed cost plus a cost per sample: the middle of both is
+    taken, and half their difference is added to the half widths in quadrature.
     """
     after = np.clip(np.searchsorted(measured.x, side.x, side="right"), 1, len(measured.x) - 1)
     affine = np.log(np.interp(2.0**side.x, 2.0**measured.x, np.exp(measured.center)))
@@ -271,7 +269,7 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
 
 
 def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:
-    """Stretches whose interval excludes parity, cut to whole batches; none that holds no whole one."""
+    """Return the stretches whose interval excludes parity, cut to whole batches; empty ones are left out."""
     found = []
     signs = _signs(ratio)
     for begin, end in runs(signs):
@@ -287,13 +285,13 @@ def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:
 
 
 def _signs(ratio: _Ratio) -> Array:
-    """1 where the card is clearly faster, -1 where the CPU is, else 0."""
+    """Return 1 at batches where the card is clearly faster, -1 where the CPU is, else 0."""
     return np.where(ratio.low > 0, 1.0, np.where(ratio.high < 0, -1.0, 0.0))
 
 
 def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, float]:
-    """Crossover, lower and upper bound of the batches at which parity is not rejected. No lower one where the first
-    batch is among them, no crossover where the card is faster there already.
+    """Return crossover, lower and upper bound of the batches at which parity is not rejected. The lower bound is None
+    if the first batch is among them, the crossover None if the card is faster there already.
     """
     sure, open_until = np.flatnonzero(signs == -1), int(np.flatnonzero(signs != 1)[-1])
     start = int(sure[-1]) if len(sure) else 0
@@ -307,7 +305,7 @@ def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, 
 def _open(
     ratio: _Ratio, signs: Array, segments: list[int], gpu: str, cpu: str
 ) -> tuple[float | None, float | None, str]:
-    """What is known without a crossover bounded above: how far one is clearly faster (95 %)."""
+    """Return bounds and sentence if no crossover is bounded above: how far one side is clearly faster (95 %)."""
     x = ratio.x
     if not segments:
         best = f"{math.exp(float(ratio.low.min())):.2g} to {math.exp(float(ratio.high.max())):.2g} times"
@@ -344,8 +342,8 @@ def what_would_have_to_be_true(
     conditions: Conditions = USUAL,
     index: int = 0,
 ) -> tuple[Needed, ...]:
-    """For launch spacing, link (where data are fed) and memory bandwidth: the value that moves the crossover to
-    ``batch``. Empty outside the range that both have.
+    """Return the value that moves the crossover to ``batch`` for launch spacing, link (if data are fed) and memory
+    bandwidth; empty outside the range that both have.
     """
     ratio = _ratio(answer, curve, index)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
@@ -363,7 +361,7 @@ def what_would_have_to_be_true(
             changed = spec.model_copy(update={fact: value})
             return math.log(predict(changed, workload, target, batch, host, own, conditions).step_ms)
 
-        # the model's step must become so many logs longer for parity; its error and the CPU's noise shift that
+        # for parity the model's step must grow by `center` logs; model error and CPU noise shift that
         here = log_step(now)
         values = [solve_fact(log_step, here + wanted, now) for wanted in (center, low, high)]
         found.append(_needed(fact, batch, now, values, spec.name, cpu))
@@ -371,9 +369,9 @@ def what_would_have_to_be_true(
 
 
 def solve_fact(log_step: Callable[[float], float], wanted: float, now: float) -> float | None:
-    """The value within a factor of :data:`FARTHEST_FACTOR` at which the log step is ``wanted``; None where none is.
+    """Find the value within a factor of :data:`FARTHEST_FACTOR` at which the log step is ``wanted``, else None.
 
-    By bisection in the logarithm; the step time is monotone in every fact.
+    It bisects in the logarithm; the step time is monotone in every fact.
     """
 
     def missing(log_value: float) -> float:

@@ -1,5 +1,5 @@
-"""What the modelled cards decide at one batch: which are clearly faster than the measured CPU, which clearly slower,
-and what would have to be measured for the rest. *Clearly*: the 95 % interval of the speed-up lies on one side of 1.
+"""The decision over all modelled cards at one batch: which are clearly faster than the measured CPU, which clearly
+slower, and which measurement would settle the rest. *Clearly*: the 95 % interval of the speed-up lies on one side of 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MORE_ROUNDS = "Recordings of such a card are in it already; more rounds there wo
 
 @dataclass(frozen=True)
 class CardDecision:
-    """One card at the batch; ``narrowed`` only where it is not resolved."""
+    """One card at the batch; ``narrowed`` is filled only if the card is not resolved."""
 
     gpu: str
     standing: Standing
@@ -40,10 +40,10 @@ class CardDecision:
 
 @dataclass(frozen=True)
 class Decision:
-    """Counts over all cards at ``batch``, whose sum is their number, and every card in the readings' order.
+    """Counts over all cards at ``batch``, which add up to the number of cards, and every card in the readings' order.
 
-    ``headline`` is of all batches compared, ``sentence`` of ``batch``. ``cpu_known``: how much the CPU's own step times
-    scatter is known; without that nothing is claimed of any card.
+    ``headline`` covers all batches compared, ``sentence`` the one ``batch``. ``cpu_known``: the scatter of the CPU's
+    own step times is known; without it nothing is claimed about any card.
     """
 
     batch: int
@@ -63,7 +63,7 @@ class Decision:
 
 
 def standing_of(speed_up: ModelledSpeedUp | None) -> Standing:
-    """Where the interval of a speed-up lies; a bound that is 1 itself does not exclude it."""
+    """Classify a speed-up by the position of its interval; a bound of exactly 1 does not exclude parity."""
     if speed_up is None:
         return "no number"
     if speed_up.low > 1:
@@ -72,7 +72,9 @@ def standing_of(speed_up: ModelledSpeedUp | None) -> Standing:
 
 
 def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = None) -> Decision:
-    """The decision of at least one reading, all made for ``batch``; with ``how`` also what would resolve a card."""
+    """Return the decision from at least one reading, all made for ``batch``; with ``how`` also what would resolve
+    cards.
+    """
     counts = Counter(_standing(one) for one in readings)
     cpu, setting = readings[0].crossover.cpu, _setting(readings)
     return Decision(
@@ -90,12 +92,12 @@ def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = 
 
 
 def _setting(readings: Sequence[CardReading]) -> str:
-    """The CPU as sentences name it: with whether it is the CPU's best setting."""
+    """Return the CPU's name for sentences, including whether it is the CPU's best setting."""
     return readings[0].crossover.setting or readings[0].crossover.cpu
 
 
 def cpu_known(readings: Sequence[CardReading]) -> bool:
-    """Tell that the CPU's own noise is known, as any claim about a card needs."""
+    """Check that the CPU's own noise is known, as any claim about a card needs."""
     return not any(one.crossover.why_no_claim for one in readings)
 
 
@@ -124,7 +126,7 @@ def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch:
 
 
 def headline(readings: Sequence[CardReading]) -> str:
-    """How many cards are clearly faster from some batch on, and what is not clear, in one sentence."""
+    """Summarise in one sentence how many cards are clearly faster from some batch on, and how many are not clear."""
     cpu, total = _setting(readings), len(readings)
     if why := next((one.crossover.why_no_claim for one in readings if one.crossover.why_no_claim), ""):
         return f"No card can be called faster or slower yet: {why}"
@@ -151,7 +153,7 @@ def _card(one: CardReading, batch: int, cpu: str, how: Modelling | None) -> Card
         )
     if one.crossover.why_no_claim:
         return CardDecision(name, standing, faster, (), False, one.crossover.sentence)
-    # of what a recording has moved, the interval is no longer made of the same parts
+    # a recording that moved the point also changed the parts of its interval
     corrected = not isinstance(one.step, Modelled) or one.curve.corrected_by is not None
     times = f"{about(faster.low)} to {about(faster.high)} times as fast"
     if standing != "not resolved":
@@ -180,7 +182,7 @@ def _remedy(ways: Sequence[Narrowed], corrected: bool) -> str:
 
 
 def remedy_words(card: CardDecision) -> str:
-    """What would resolve a card, as a table has room for it; empty where there is nothing to resolve."""
+    """Return what would resolve a card, short enough for a table; empty if there is nothing to resolve."""
     if card.standing != "not resolved" or not card.speed_up:
         return ""
     if card.corrected:
@@ -197,7 +199,7 @@ def remedy_words(card: CardDecision) -> str:
 
 
 def about(ratio: float) -> str:
-    """Two digits, more where these would make 1 of it: on which side of 1 it lies is what is asked."""
+    """Format a ratio to two digits, or more if two would round it to 1: the side of 1 matters here."""
     digits = next((digits for digits in range(2, 7) if float(f"{ratio:.{digits}g}") != 1), 2)
     short = float(f"{ratio:.{digits}g}")
     return number(short) if digits == 2 else f"{short:g}"

@@ -1,6 +1,7 @@
-"""Modelled hardware as JSON: every object that holds a number derived from a step time says whose label it carries.
+"""Modelled hardware as JSON: every object with a number derived from a step time carries its label.
 
-Times are milliseconds, intervals 95 %. A point without a label of its own has that of the object that holds its list.
+Times are in milliseconds, intervals are 95 %. A point without a label of its own has that of the object that holds its
+list.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ MODELLED = "modelled"
 
 
 def curve_data(curve: CardCurve, costs: HostCosts) -> dict[str, Any]:
-    """``points`` that are modelled hold batch, times, limit and rate alone; recorded ones name their own label."""
+    """Return a curve as JSON.
+
+    Modelled points hold batch, times, limit and rate alone, recorded ones also their own label.
+    """
     basis = dict.fromkeys(point.basis for point in curve.known if isinstance(point, Modelled))
     return {
         "gpu": curve.gpu,
@@ -37,6 +41,7 @@ def curve_data(curve: CardCurve, costs: HostCosts) -> dict[str, Any]:
 
 
 def point_data(point: Modelled | RecordedStep) -> dict[str, Any]:
+    """Return one step as JSON, with label and basis if it was recorded."""
     data: dict[str, Any] = {
         "batch": point.batch,
         "step_ms": point.step_ms,
@@ -49,7 +54,9 @@ def point_data(point: Modelled | RecordedStep) -> dict[str, Any]:
 
 
 def host_data(costs: HostCosts) -> dict[str, Any]:
-    """Microseconds; ``step`` and ``op`` are those that enter this prediction, ``fit`` where it is one under fit."""
+    """Return the host's costs in microseconds: ``step`` and ``op`` enter every prediction, ``fit`` only under
+    ``fit``.
+    """
     return {
         "label": costs.label,
         "kind": costs.kind,
@@ -62,13 +69,13 @@ def host_data(costs: HostCosts) -> dict[str, Any]:
 
 
 def crossover_data(found: ModelledCrossover) -> dict[str, Any]:
-    """A file names the CPU by its notation."""
+    """Return a crossover as JSON, with the CPU in its notation."""
     data = asdict(found)
     return data | {"cpu": data.pop("target")}
 
 
 def reading_data(reading: CardReading, costs: HostCosts) -> dict[str, Any]:
-    """One card of the table, with its whole curve."""
+    """Return one card of the table with its whole curve."""
     cost = reading.cost
     return {
         "gpu": reading.spec.name,
@@ -84,12 +91,12 @@ def reading_data(reading: CardReading, costs: HostCosts) -> dict[str, Any]:
 
 
 def roofline_data(spec: GpuSpec, points: Sequence[RooflinePoint]) -> dict[str, Any]:
-    """TFLOP/s over FLOP a byte."""
+    """Return the roofline points of a card: TFLOP/s over FLOP per byte."""
     return {"gpu": spec.name, "label": MODELLED, "points": [asdict(point) for point in points]}
 
 
 def comparison_data(readings: Sequence[CardReading], decision: Decision, costs: HostCosts) -> dict[str, Any]:
-    """The whole table as it is sorted, and what it decides."""
+    """Return the whole table in its order, and the decision."""
     return {
         "label": MODELLED,
         "against": (cpu := readings[0].crossover.target),

@@ -1,7 +1,7 @@
-"""A measured CPU against GPUs that need not be here: step time by batch, crossovers card by card, what limits a card.
+"""Charts of a measured CPU against GPUs that need not be here: step time by batch, crossovers, limits of a card.
 
-What was measured or recorded is solid and filled. What is modelled is dashed and hollow, and the word stands in the
-title, in the plot and in the name of every such curve, so that no copy of the picture can lose it.
+Measured and recorded points are solid and filled. Modelled ones are dashed and hollow, and the word “modelled” stands
+in the title, in the plot and in the name of every such curve, so that no copy of the chart can lose it.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ NOTHING_RAN = "Modelled: dashed and hollow; nothing ran on these cards."
 CLEAR = "rgba(0,0,0,0)"
 BANDS = "Bands, of several cards their dotted bounds: 95 % intervals, with the model's error in them."
 HOLLOW = "Hollow, solid line: no interval, or fewer than three starts of the workers."
-REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
+REACH = 3.0  # factor beyond the curves up to which a band is shown; hover texts give its end
 ROW_PX, NAME = 46, 40
-STRIP = 0.34  # of a row
+STRIP = 0.34  # height of a strip as a share of a row
 CLEARLY = {"gpu": "clearly faster", "cpu": "clearly slower"}
 STATES = {
     "gpu": ("card clearly faster", "#D55E00", "/"),
     "open": ("not clear", "#888888", "."),
     "cpu": ("{cpu} clearly faster", "#0072B2", "\\"),
 }
-"""By what is known at a batch: words, colour and hatching; none of them is the only difference."""
+"""Words, colour and hatching by what is known at a batch; none of them is the only difference."""
 PARTS: dict[Limit, tuple[str, str, str]] = {
     "host": ("host: handing operations over", "#56B4E9", "/"),
     "launch": ("launch: spacing of kernels", "#E69F00", "."),
@@ -78,7 +78,7 @@ PARTS: dict[Limit, tuple[str, str, str]] = {
 def against_figure(
     run: Run, answer: Answer, index: int, readings: Sequence[CardReading], costs: HostCosts
 ) -> go.Figure:
-    """Step time (ms) of the run's target ``index`` by batch, and of at most :data:`MAX_CARDS` cards.
+    """Draw the step time (ms) by batch of the run's target ``index`` and of at most :data:`MAX_CARDS` cards.
 
     Cards from which every number is withheld are named below the plot.
     """
@@ -104,7 +104,7 @@ def against_figure(
 
 
 def add_cpu(figure: go.Figure, run: Run, answer: Answer, index: int) -> list[Point]:
-    """The step times (ms) of the run's target ``index`` with its label in the legend; returns its points."""
+    """Add the step times (ms) of the run's target ``index``, with its label in the legend, and return its points."""
     points = [
         Point(
             c.batch,
@@ -128,7 +128,7 @@ def _times(step_ms: float, low_ms: float | None, high_ms: float | None) -> str:
 
 
 def _add_card(figure: go.Figure, curve: CardCurve, look: Look, filled: bool) -> int:
-    """One card's band, modelled curve and recorded points; returns how many lines the legend gets.
+    """Add one card's band, modelled curve and recorded points, and return the number of its legend lines.
 
     Bands of several cards are outlines, since filled ones would merge.
     """
@@ -162,7 +162,7 @@ def _point(one: Modelled | RecordedStep | Withheld) -> Point:
 
 
 def _stretches(curve: CardCurve, label: str) -> list[Modelled | RecordedStep | None]:
-    """Points of one label, None wherever another or a withheld one lies between."""
+    """Return the points of one label, with None wherever a point of another label or a withheld one lies between."""
     drawn: list[Modelled | RecordedStep | None] = []
     for found, group in groupby(curve.points, key=lambda one: None if isinstance(one, Withheld) else one.label):
         if found == label:
@@ -172,7 +172,7 @@ def _stretches(curve: CardCurve, label: str) -> list[Modelled | RecordedStep | N
 
 
 def _add_joints(figure: go.Figure, curve: CardCurve, look: Look) -> None:
-    """From a modelled point to a recorded neighbour, as part of the modelled curve."""
+    """Join modelled points to recorded neighbours, as part of the modelled curve."""
     x, y = with_gaps(
         [(a.batch, a.step_ms), (b.batch, b.step_ms)]
         for a, b in pairwise(curve.points)
@@ -191,7 +191,7 @@ def _hover(step: Modelled | RecordedStep) -> str:
 
 
 def _words_in_plot(figure: go.Figure, label: str, cpu: Sequence[Point], readings: Sequence[CardReading]) -> None:
-    """“measured” and “modelled” in the plot, at the smallest batch, where curves are flat, on the outer sides."""
+    """Write “measured” and “modelled” at the smallest batch, where curves are flat, on the outer sides."""
     known = [point for one in readings for point in one.curve.known[:1] if isinstance(point, Modelled)]
     first = cpu[0].value if cpu else math.inf
     above = bool(known) and min(point.step_ms for point in known) > first
@@ -207,7 +207,7 @@ def _words_in_plot(figure: go.Figure, label: str, cpu: Sequence[Point], readings
 
 
 def host_line(costs: HostCosts) -> str:
-    """Where the model's host overhead is from, in one line."""
+    """Return the source of the model's host overhead, in one line."""
     each = "" if costs.execution == "xla" else f" and {number(costs.op.us)} µs an operation"
     return f"Host overhead {costs.words}: {number(costs.step.us)} µs a step{each}."
 
@@ -221,7 +221,7 @@ def _withheld_lines(readings: Sequence[CardReading]) -> list[str]:
 
 
 def crossover_words(found: ModelledCrossover) -> str:
-    """From which whole batch the card is faster, with its interval, as a table has room for it."""
+    """Return the whole batch from which the card is faster, with its interval, short enough for a table."""
     if found.kind == "gpu ahead throughout":
         return "clearly faster throughout"
     if found.kind == "cpu ahead throughout":
@@ -239,12 +239,12 @@ def crossover_words(found: ModelledCrossover) -> str:
 
 
 def _at_start(found: ModelledCrossover) -> bool:
-    """The card is faster from the first batch compared, as far as its middle says."""
+    """Check that the estimate has the card faster from the first batch compared."""
     return found.batch is not None and found.first is not None and found.batch <= found.first
 
 
 def clear_words(found: ModelledCrossover) -> str:
-    """At which whole batches the card is clearly faster or slower, as a row of a picture has room for it."""
+    """Return the whole batches at which the card is clearly faster or slower, short enough for a row of a chart."""
     if found.kind == "withheld":
         return "no number"
     if not found.clear:
@@ -271,7 +271,7 @@ def _throughout(found: ModelledCrossover) -> bool:
 
 
 def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardReading]) -> go.Figure:
-    """A strip a card over the batches measured on the CPU: where it is clearly faster, clearly slower, not clear."""
+    """Draw one strip per card over the batches measured on the CPU: clearly faster, clearly slower, not clear."""
     figure = go.Figure()
     batches = [float(cell.batch) for cell in answer.cells if cell.target == index]
     shown = readings[:MAX_CARDS]
@@ -306,7 +306,7 @@ def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardRe
 
 
 def _strips(found: ModelledCrossover) -> list[tuple[str, float, float]]:
-    """State, first and last batch of each stretch of the range compared, without a gap between them."""
+    """Return state, first and last batch of each stretch of the range compared, without gaps."""
     if found.first is None or found.last is None:
         return []
     strips: list[tuple[str, float, float]] = []
@@ -320,8 +320,8 @@ def _strips(found: ModelledCrossover) -> list[tuple[str, float, float]]:
 
 
 def _add_estimates(figure: go.Figure, readings: Sequence[CardReading]) -> int:
-    """The first whole batch at which the model itself has the card faster, where the interval allows others; returns
-    how many lines the legend gets.
+    """Mark the first whole batch at which the model's estimate has the card faster, if the interval allows other
+    batches, and return the number of legend lines.
     """
     known = [(row, found) for row, one in enumerate(readings) if (found := one.crossover).kind == "from"]
     at = [(row, found.batch, found.gpu) for row, found in known if found.batch is not None and not _at_start(found)]
@@ -343,7 +343,7 @@ def _pale(colour: str) -> str:
 
 
 def limits_figure(run: Run, spec: GpuSpec, curve: CardCurve, costs: HostCosts) -> go.Figure:
-    """What a modelled step on the card consists of, as shares of its parts' sum by batch."""
+    """Draw the parts of a modelled step on the card by batch, as shares of their sum."""
     figure = go.Figure()
     points = [point for point in curve.known if isinstance(point, Modelled)]
     batches = [float(point.batch) for point in points]

@@ -1,4 +1,4 @@
-"""What driving a device costs on a machine's CPU: by step, by operation, and what the loop of ``fit`` adds to a step.
+"""The cost of driving a device on a machine's CPU: per step, per operation, and added to a step by the loop of ``fit``.
 
 It is measured (core.hardware.host_study, core.hardware.host_loop) or assumed for a kind of host
 (core.hardware.host_kinds).
@@ -27,7 +27,7 @@ COSTS = ("per_op_us", "xla_call_us", "eager_op_us", "step_us", "fit_us")
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds with 95 % bounds; None where rounds are too few to support them."""
+    """Microseconds with 95 % bounds; None if there are too few rounds to support them."""
 
     us: float
     low_us: float | None
@@ -36,8 +36,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class FitCost(Cost):
-    """What the loop of ``fit`` (for inference ``predict``) itself costs a step, and where that is from: a host study
-    does not show it.
+    """The cost that the loop of ``fit`` (for inference ``predict``) itself adds to a step, and its source.
+
+    A host study does not measure it.
     """
 
     source: str
@@ -46,9 +47,10 @@ class FitCost(Cost):
 
 @dataclass(frozen=True)
 class HostCosts:
-    """The model's view of a host for steps of one execution, with the intervals of the costs that enter these and
-    where they are from; ``fit`` enters steps under ``fit`` alone. ``kind`` is None for a host that was measured.
-    ``spread`` is the factor by which all costs of a kind are off together.
+    """The model's view of a host for steps of one execution: costs with their intervals, and their source.
+
+    ``fit`` enters steps under ``fit`` alone. ``kind`` is None for a measured host. ``spread`` is the factor by which
+    all costs of a kind may be off together.
     """
 
     host: HostOverhead
@@ -63,12 +65,12 @@ class HostCosts:
 
     @property
     def words(self) -> str:
-        """Such as ``assumed, a desktop``, or ``measured``."""
+        """The label in words, such as ``assumed, a desktop`` or ``measured``."""
         return self.label if self.kind is None else f"{self.label}, {KIND_WORDS[self.kind]}"
 
     def bounds(self, *, under_fit: bool = False) -> tuple[tuple[HostOverhead, HostOverhead], ...]:
-        """The host with one cost at its lower and at its upper bound, for each cost that enters and has them; with all
-        of them where there is a ``spread``.
+        """Return the host with one cost at its lower and at its upper bound, for each cost that enters and has bounds,
+        or with all costs at once if there is a ``spread``.
         """
         if self.spread is not None:
             return ((self._times(1 / self.spread), self._times(self.spread)),)

@@ -1,7 +1,7 @@
-"""Hosts that need not be measured: a weak cloud machine (2 virtual cores, as of free notebooks), a desktop, a server.
+"""Hosts that need not be measured: a weak cloud machine (2 virtual cores, as in free notebooks), a desktop, a server.
 
-The figures are what published steps of small networks leave for the host (benchmarks/hardware_accuracy.py); machines
-of a kind differ, which the bounds hold. A host study or a self-check of the machine itself is far better.
+The figures are what published steps of small networks leave for the host (benchmarks/hardware_accuracy.py). Machines of
+one kind differ, which the bounds cover. A host study or a self-check of the machine itself is far better.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Spread = Annotated[float, Field(ge=1)]
 
 
 class KindCosts(Frozen):
-    """Microseconds of one kind of host. ``spread``: factor up and down within which 95 % of its machines are."""
+    """Microseconds of one kind of host. ``spread``: factor up and down that covers 95 % of its machines."""
 
     step_us: Microseconds
     op_us: Microseconds
@@ -40,7 +40,7 @@ class KindCosts(Frozen):
 
 @cache
 def kinds() -> Mapping[HostKind, KindCosts]:
-    """The kinds that Breakeven ships."""
+    """Return the kinds that Breakeven ships."""
     return _Kinds.model_validate_json(FILE.read_text(encoding="utf-8")).kinds
 
 
@@ -50,11 +50,11 @@ class _Kinds(Frozen):
 
 USUAL_KIND: HostKind = "unnamed"
 FILL_IN_KIND: HostKind = "recent_desktop"
-"""The kind that has what a measured host's study does not show."""
+"""The kind that stands in for what a measured host's study does not measure."""
 
 
 def costs_of_kind(kind: HostKind, execution: Compiled) -> HostCosts:
-    """The costs of a host of that kind for steps of that execution, labelled assumed."""
+    """Return the costs of a host of that kind for steps of that execution, labelled assumed."""
     own = _any_kind() if kind == "unnamed" else kinds()[kind]
     host = HostOverhead(
         per_op_us=own.op_us,
@@ -75,7 +75,7 @@ def costs_of_kind(kind: HostKind, execution: Compiled) -> HostCosts:
 
 @cache
 def _any_kind() -> KindCosts:
-    """Return the geometric means of all kinds, with a spread that holds their own spreads around them."""
+    """Return the geometric means over all kinds, with a spread that covers the spread of each kind around them."""
     every = list(kinds().values())
     costs = {
         name: math.exp(fmean(math.log(max(getattr(each, name), 1.0)) for each in every))

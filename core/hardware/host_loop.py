@@ -1,4 +1,4 @@
-"""What ``fit`` itself costs a step on a host, from a run in which that was measured around steps on its CPU."""
+"""The cost that ``fit`` itself adds to a step on a host, from a run that measured it around steps on the host's CPU."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ US_PER_MS = 1e3
 
 
 def with_loop_of(costs: HostCosts, host: Environment | None, run: Run, index: int) -> HostCosts:
-    """Costs measured on ``host`` with what the loop added to the steps of the run's target ``index``, where the run
-    is of the same machine and measured that.
+    """Return costs measured on ``host`` with what the loop added to the steps of the run's target ``index``.
+
+    They are returned unchanged if the run is of another machine or did not measure the loop.
     """
     found = next((added(cost) for cost in run.loops if cost.target == index), None)
     if found is None or not same_machine(host, run.environment):
@@ -28,5 +29,5 @@ def with_loop_of(costs: HostCosts, host: Environment | None, run: Run, index: in
 
 
 def _us(ms: float) -> float:
-    """Noise may put the loop below the bare steps; it saves nothing."""
+    """Convert to microseconds; noise may put the loop below the bare steps, but it saves nothing."""
     return US_PER_MS * max(0.0, ms)

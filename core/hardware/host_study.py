@@ -1,10 +1,10 @@
-"""What the framework costs on a machine's CPU, by step and by operation, from a host study.
+"""The framework's cost on a machine's CPU, per step and per operation, from a host study.
 
-For each way of executing, T = step + op · n: n is the number of kernels that :func:`core.hardware.work.ops_of` counts,
-so that the slope is in the unit that the model multiplies it by. The line is fitted in each round and the median over
-rounds taken. Two things it cannot separate from the framework: the arithmetic of the tiny kernels, which makes the
-cost an upper bound of the framework's own; and, missing in it, what a GPU's driver takes on the host to launch a
-kernel, which no machine without a GPU can show.
+For each execution, T = step + op · n, where n is the number of kernels that :func:`core.hardware.work.ops_of` counts,
+so that the slope has the unit by which the model multiplies it. The line is fitted in each round and the median over
+rounds is taken. The cost has two limits: it includes the arithmetic of the tiny kernels, which makes it an upper bound
+of the framework's own, and it lacks the time that a GPU's driver takes on the host to launch a kernel, which no machine
+without a GPU can show.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from core.studies.host.record import HostStudy, host_target
 
 US_PER_MS = 1e3
 DRIVER_US, DRIVER_LOW_US, DRIVER_HIGH_US = 6.0, 3.0, 9.0
-"""Assumed: what a driver adds to an operation. Three machines took 6 to 10 µs an operation with a GPU (one Dense layer
-in TensorFlow 1: CDECatapult, ml-performance-prediction; a line through each machine's smallest steps), and host studies
-without one take 1 to 3."""
+"""Assumed: what a driver adds to an operation. Three machines with a GPU took 6 to 10 µs per operation (one Dense layer
+in TensorFlow 1: CDECatapult, ml-performance-prediction; a line through each machine's smallest steps), while host
+studies without one take 1 to 3.
+"""
 
 CAVEAT = (
     "The host's costs were measured with operations on the CPU: the small kernels' own arithmetic is inside, what a "
@@ -39,8 +40,10 @@ CAVEAT = (
 
 @dataclass(frozen=True)
 class HostLine:
-    """T = step + op · n for one way of executing. ``misfit``: the largest relative distance of a cell's median step
-    time from the line (0 for two cells, through which there always is one).
+    """T = step + op · n for one execution.
+
+    ``misfit``: the largest relative distance of a cell's median step time from the line (0 for two cells, which always
+    lie on one).
     """
 
     execution: Compiled
@@ -51,11 +54,13 @@ class HostLine:
 
 
 def host_of_study(study: HostStudy, mode: Mode = "train", execution: Compiled = "graph") -> HostCosts:
-    """Costs of a measured host for steps of that mode and execution.
+    """Return the costs of a measured host for steps of that mode and execution.
 
-    Steps of different executions have different fixed costs: ``step_us`` is that of the one asked for; of an XLA step,
-    what it costs beyond the fixed cost of a graph is its ``xla_call_us``. What the loop of ``fit`` costs no host study
-    shows, so that of a desktop is assumed. Raises UserError where the study lacks that execution.
+    Executions have different fixed costs: ``step_us`` is that of the one asked for; for XLA, the cost beyond the fixed
+    cost of a graph is ``xla_call_us``. No host study measures the loop of ``fit``, so that of a desktop is assumed.
+
+    Raises:
+        UserError: The study lacks that execution.
     """
     lines = {line.execution: line for line in host_lines(study) if line.mode == mode}
     if execution not in lines:
@@ -84,14 +89,14 @@ def host_of_study(study: HostStudy, mode: Mode = "train", execution: Compiled = 
 
 
 def with_a_driver(op: Cost) -> Cost:
-    """The cost of an operation on a host with a GPU, whose driver's part cannot be seen here and is assumed."""
+    """Return the cost of an operation on a host with a GPU; the driver's part is not measurable here and is assumed."""
     low_us = op.us if op.low_us is None else op.low_us
     high_us = op.us if op.high_us is None else op.high_us
     return Cost(op.us + DRIVER_US, low_us + DRIVER_LOW_US, high_us + DRIVER_HIGH_US)
 
 
 def as_if_measured(costs: HostCosts) -> HostCosts:
-    """The same costs as a study of a host without a GPU would leave them: known, but for what a driver adds."""
+    """Return the costs that a study of a host without a GPU would leave: known, except for what a driver adds."""
     host = costs.host.model_copy(update={"label": "measured"})
     op_us = host.eager_op_us if costs.execution == "eager" else host.per_op_us
     op = Cost(op_us, max(0.0, op_us - (DRIVER_US - DRIVER_LOW_US)), op_us + DRIVER_HIGH_US - DRIVER_US)
@@ -100,7 +105,7 @@ def as_if_measured(costs: HostCosts) -> HostCosts:
 
 
 def host_lines(study: HostStudy) -> tuple[HostLine, ...]:
-    """The line of every way of executing that has at least two depths in some round."""
+    """Return the line of every execution that has at least two depths in some round."""
     kinds = dict.fromkeys((cell.execution, cell.mode) for cell in study.cells)
     found = (_line(study, execution, mode) for execution, mode in kinds)
     return tuple(line for line in found if line is not None)
@@ -122,14 +127,14 @@ def _line(study: HostStudy, execution: Compiled, mode: Mode) -> HostLine | None:
 
 
 def kernels_of(study: HostStudy, cell: int) -> float:
-    """Kernels of a cell's step as the model counts them, in graph execution: the unit of ``per_op_us``."""
+    """Return the kernels of a cell's step as the model counts them in graph execution: the unit of ``per_op_us``."""
     one = study.cells[cell]
     target = host_target(study.threads, "eager" if one.execution == "eager" else "graph")
     return float(sum(op.kernels for op in ops_of(one.workload, target, 1)))
 
 
 def fit_line(counts: Array, times_us: Array) -> tuple[float, float]:
-    """Intercept and slope, both at least 0, by least squares in relative error: scatter grows with the step time."""
+    """Fit intercept and slope, both at least 0, by least squares in relative error, as scatter grows with the time."""
     weights = 1 / times_us
     design = np.stack([np.ones(len(counts)), counts], axis=1)
     (step, op), *_ = np.linalg.lstsq(design * weights[:, None], times_us * weights, rcond=None)

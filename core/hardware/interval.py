@@ -1,10 +1,11 @@
-"""How far to trust a modelled step: intervals from the errors that the model made on steps held out of its fit.
+"""Intervals of modelled steps, from the model's errors on steps held out of its fit.
 
 Log errors (measured / modelled) fall into classes by family and by what limits the step. A class keeps quantiles of the
-errors on chips and on sources that the constants had not been fitted to, each source and card with its own weight, so
-that many rows of one table do not pass for many tables. Where launches limit, the step is the host's: its error is the
-host's spread (:mod:`core.hardware.host_kinds`), or what a host study leaves open, beside that of a known host. Without
-evidence near, the interval widens by a stated factor, or the number is withheld with the reason.
+errors on chips and on sources to which the constants had not been fitted; each source and card has its own weight, so
+that many rows of one table do not count as many tables. If launches limit the step, the host determines its time: the
+error is then the host's spread (:mod:`core.hardware.host_kinds`), or what a host study leaves open, beside the error
+with a known host. Without similar evidence the interval widens by a stated factor, or the number is withheld with the
+reason.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ REGION_WORDS: dict[Region, str] = {
 
 
 class ErrorClass(Frozen):
-    """Held-out log errors of one class: quantiles, steps of a source and card weighing the less the more there are.
+    """Quantiles of the held-out log errors of one class; the more steps a source and card have, the less each one
+    weighs.
 
-    ``between``: standard deviation of the cards' medians. ``borrowed`` says whose errors they are where the class has
+    ``between``: standard deviation of the cards' medians. ``borrowed`` names the origin of the errors if the class has
     none of its own; they are then widened.
     """
 
@@ -66,15 +68,17 @@ class ErrorClass(Frozen):
     borrowed: str | None = None
 
     def bounds(self, confidence: float = CONFIDENCE, factor: float = 1.0) -> tuple[float, float]:
-        """Log errors between which a new point lies with that confidence, 0.9 or 0.95; ``factor`` widens for thin
-        evidence."""
+        """Return the log errors between which a new point lies with that confidence, 0.9 or 0.95; ``factor`` widens
+        them for thin evidence.
+        """
         low, high = (self.low_95, self.high_95) if confidence > 0.9 else (self.low_90, self.high_90)
         return factor * low, factor * high
 
 
 class Coverage(Frozen):
-    """Of held-out points: the share inside 90 % intervals that were made without their chip, and without their source,
-    and the median of such an interval's upper bound over its lower."""
+    """Coverage of 90 % intervals on held-out points: the share inside intervals made without their chip, and without
+    their source, and the median ratio of upper to lower bound.
+    """
 
     points: Annotated[int, Field(ge=1)]
     chip: Annotated[float, Field(ge=0, le=1)]
@@ -91,7 +95,7 @@ class ErrorShare(Frozen):
 
 
 class HeldOutError(ErrorShare):
-    """On one chip's card or one source held out of the fit: over all its points, and by what limits them."""
+    """Error on one chip's card or one source held out of the fit: over all its points, and by what limits them."""
 
     family: str
     phase: ErrorPhase
@@ -100,7 +104,7 @@ class HeldOutError(ErrorShare):
 
 
 class Goal(Frozen):
-    """A goal for the median error of a kind of network, and what it is with chips and with sources held out."""
+    """A goal for the median error of a kind of network, with the errors reached when chips or sources are held out."""
 
     what: str
     points: Annotated[int, Field(ge=1)]
@@ -110,8 +114,8 @@ class Goal(Frozen):
 
 
 class Errors(Frozen):
-    """Error classes by “family/region”, with “/limited” for power-limited cards, of launches with the mode or
-    “/assumed” where the host is; and their date.
+    """Error classes by “family/region”, with their date; “/limited” marks power-limited cards, and launch classes end
+    in the mode, or in “/assumed” if the host is assumed.
 
     ``coverage_90``, by class and by “family, batch 32 and above”, ``goals``, ``by_card`` and ``by_source`` are the
     accuracy to report.
@@ -129,7 +133,7 @@ class Errors(Frozen):
 
 @dataclass(frozen=True)
 class Withheld:
-    """No number, and why: a sentence."""
+    """A batch without a number, and the reason as a sentence."""
 
     gpu: str
     batch: int
@@ -138,7 +142,7 @@ class Withheld:
 
 @dataclass(frozen=True)
 class Modelled:
-    """A modelled step time with its 95 % interval; ``basis`` says what evidence the interval rests on."""
+    """A modelled step time with its 95 % interval; ``basis`` names the evidence on which the interval rests."""
 
     gpu: str
     batch: int
@@ -154,7 +158,7 @@ class Modelled:
 
 @cache
 def errors() -> Errors:
-    """The errors that Breakeven ships."""
+    """Return the errors that Breakeven ships."""
     return Errors.model_validate_json(FILE.read_text(encoding="utf-8"))
 
 
@@ -168,7 +172,7 @@ def modelled_step(
     model: Constants | None = None,
     known: Errors | None = None,
 ) -> Modelled | Withheld:
-    """Step time on the card with its 95 % interval, or the reason why there is none."""
+    """Return the step time on the card with its 95 % interval, or the reason why it is withheld."""
     known = known or errors()
     target = runs_as(workload, target, conditions.build)
     parts = predict(spec, workload, target, batch, host, model or constants(), conditions)
@@ -199,8 +203,10 @@ def modelled_step(
 def class_of(
     known: Errors, spec: GpuSpec, workload: Workload, region: Region, *, host_known: bool
 ) -> ErrorClass | None:
-    """The errors to take for such a network there: where launches limit those of its mode, or none beside the spread of
-    an assumed host, which holds them; elsewhere those of power-limited cards alone where there are enough.
+    """Return the error class of such a network in that region, or None.
+
+    Launch classes go by mode if the host is known; with an assumed host the class may be missing, since the host's
+    spread covers those errors. Elsewhere power-limited cards have their own class if there is enough evidence.
     """
     family = family_of(workload)
     if region == "launch":
@@ -215,8 +221,8 @@ def thin_evidence(
 ) -> tuple[tuple[float, str], ...]:
     """Factors by which the interval widens because the measurements are of something else, each with the reason.
 
-    The factors are judgement, not measured: half as wide again where there is little of a maker, twice where there is
-    nothing, a quarter for a newer generation or an execution that nobody measured.
+    The factors are a judgement, not measured: half as wide again with little evidence from a maker, twice with none, a
+    quarter more for a newer generation or an execution that was not measured.
     """
     found = []
     maker = spec.vendor.strip().casefold()
@@ -232,8 +238,8 @@ def thin_evidence(
 
 
 def region_shares(parts: ModelledParts) -> dict[Region, float]:
-    """How much each region's errors count: by the square of overhead (host and launches), memory traffic and
-    arithmetic, so that intervals change without a jump where another part becomes the largest.
+    """Return the weight of each region's errors: by the square of overhead (host and launches), memory traffic and
+    arithmetic, so that intervals change continuously as another part becomes the largest.
     """
     times: dict[Region, float] = {
         "launch": max(parts.host_ms, parts.launch_ms),
@@ -245,13 +251,13 @@ def region_shares(parts: ModelledParts) -> dict[Region, float]:
 
 
 def region_of(parts: ModelledParts) -> Region:
-    """What is the largest part of the step on the card: overhead (host and launches), memory traffic or arithmetic."""
+    """Return the largest part of the step on the card: overhead (host and launches), memory traffic or arithmetic."""
     shares = region_shares(parts)
     return max(shares, key=lambda region: shares[region])
 
 
 def family_of(workload: Workload) -> Family:
-    """Which kind of network the workload is, by the layers that it has."""
+    """Classify the workload's network by its layers."""
     kinds = {op.kind for op in ops_of(workload, Target(device="gpu:0"), 1)}
     if "attention" in kinds:
         return "transformer"

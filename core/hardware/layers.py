@@ -1,4 +1,4 @@
-"""A network's layers as a GPU sees them: which kernels each needs, on what shapes."""
+"""A network's layers as a GPU runs them: the kernels of each layer and their shapes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ LayerClass = Literal[
     "dense", "convolution", "pointwise", "winograd", "grouped", "depthwise", "attention", "recurrent", "normalisation",
     "elementwise", "embedding", "pooling",
 ]  # fmt: skip
-"""Convolutions by what cuDNN does with them: ``pointwise`` (1 × 1) is a matrix product; ``winograd`` (3 × 3, stride 1)
-needs fewer multiplications in float32 (Lavin and Gray 2016); ``grouped`` and ``depthwise`` have sums of few values;
-``convolution`` is any other."""
+"""Classes of layers. Convolutions are split by cuDNN's treatment: ``pointwise`` (1 × 1) is a matrix product;
+``winograd`` (3 × 3, stride 1) needs fewer multiplications in float32 (Lavin and Gray 2016); ``grouped`` and
+``depthwise`` sum few values; ``convolution`` is any other.
+"""
 WINOGRAD_CHANNELS = 16
-"""Input channels from which cuDNN's Winograd kernels are chosen; the first layer of a network has fewer."""
+"""Input channels from which cuDNN chooses its Winograd kernels; the first layer of a network has fewer."""
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Kernels of one kind of layer: in inference, in training forward, and for each gradient (0: as in inference).
+    """Kernels of one kind of layer: in inference, in the training forward pass, and per gradient (0: as in inference).
 
-    ``traversals`` counts how often its values are read or written beside once in and once out: in inference, in
-    training forward, for its gradients together; ``fused`` the same where it is one kernel (XLA, a fused build).
-    ``fusible``: XLA and a fused build make one of the many, as of a normalisation.
+    ``traversals`` counts additional reads or writes of the layer's values, besides once in and once out: in inference,
+    in the training forward pass, for its gradients together; ``fused`` is the same if the layer is one kernel (XLA, a
+    fused build). ``fusible``: XLA and a fused build merge the kernels into one, as for a normalisation.
     """
 
     kind: LayerClass
@@ -48,7 +49,7 @@ class Kernels:
 # Kernels in TensorFlow's graph execution with Keras 3's layers, counted in traced graphs (tests compare them). A
 # convolution calls cuDNN once; batch and layer normalisation are moments and scaling in element-wise operations, each
 # of which reads and writes all values; attention is four Dense layers, two batched products, a softmax and the
-# transposes between.
+# transposes between them.
 LAYER_NORM = Kernels("normalisation", 10, fusible=True, traversals=(6, 6, 10), fused=(0, 0, 1))
 KINDS: dict[str, Kernels] = {
     "Dense": Kernels("dense", 1),
@@ -80,17 +81,18 @@ KINDS: dict[str, Kernels] = {
     "Dropout": Kernels("elementwise", 0, training_kernels=4, gradient_kernels=1),
 }
 ACTIVATION_KERNELS = {"linear": 0, "gelu": 5, "silu": 2, "swish": 2, "hard_silu": 4, "hard_swish": 4, "mish": 3}
-"""Element-wise kernels of an activation function; 1 where it is not named here."""
+"""Element-wise kernels of an activation function; 1 for those not named here."""
 CONVOLUTIONS = frozenset({"convolution", "pointwise", "winograd", "grouped", "depthwise"})
 PRODUCTS = CONVOLUTIONS | {"dense"}
 STEP_KERNELS = 2
-"""Launches a time step of a recurrent layer in cuDNN's standard algorithm: a product and the gates."""
+"""Launches per time step of a recurrent layer in cuDNN's standard algorithm: a product and the gates."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """A layer's matrix product for one sample, or the one that its convolution amounts to: ``groups`` of rows × columns
-    results, each a sum of ``depth`` products over ``channels`` of the input. Of an attention it is one projection's.
+    """A layer's matrix product for one sample, or the one to which its convolution amounts: ``groups`` of rows ×
+    columns results, each a sum of ``depth`` products over ``channels`` of the input. For attention it is the product of
+    one projection.
     """
 
     rows: int
@@ -102,11 +104,11 @@ class Product:
 
 @dataclass(frozen=True)
 class Shaped:
-    """One layer: its ``count`` for one sample, its ``kernels``, and how many values (``inputs``) it reads.
+    """One layer: its ``count`` for one sample, its ``kernels``, and the number of values (``inputs``) that it reads.
 
-    ``passes`` are its element-wise kernels beside its own (bias, activation), ``sequential`` the time steps of a
-    recurrent layer, else 1. ``activated``: one of the passes is more than adding a bias. ``product`` is None where
-    shapes are not known or nothing is multiplied.
+    ``passes`` are its element-wise kernels besides its own (bias, activation), ``sequential`` the time steps of a
+    recurrent layer, else 1. ``activated``: one of the passes is more than adding a bias. ``product`` is None if shapes
+    are unknown or nothing is multiplied.
     """
 
     count: LayerCount
@@ -118,14 +120,14 @@ class Shaped:
     product: Product | None = None
 
     def touched(self, batch: int) -> float:
-        """Parameters that one pass reads or writes: an embedding looks up the rows of its batch alone."""
+        """Return the parameters that one pass reads or writes; an embedding looks up only the rows of its batch."""
         used = self.count.activations * batch if self.kernels.kind == "embedding" else math.inf
         return min(self.count.parameters, used)
 
 
 @lru_cache(maxsize=256)
 def shaped_layers(network: Network) -> tuple[Shaped, ...]:
-    """Every layer, first to last. Where only counts are known (user code), classes follow from them."""
+    """Return every layer, first to last. If only counts are known (user code), the classes are derived from them."""
     if isinstance(network, GraphNetwork):
         return _of_graph(network)
     found, inputs = [], math.prod(network.input_shape)
@@ -159,7 +161,10 @@ def _of_graph(network: GraphNetwork) -> tuple[Shaped, ...]:
 
 
 def _product(kind: str, options: Any, given: Shape, made: Shape) -> Product | None:
-    """Of Dense layers, attention and convolutions; a transposed convolution is the gradient of one."""
+    """Return the product of a Dense layer, attention or convolution.
+
+    A transposed convolution is the gradient of one.
+    """
     if kind == "Dense":
         return Product(math.prod(made[:-1]), made[-1], given[-1], given[-1])
     if kind == "MultiHeadAttention":
@@ -203,7 +208,7 @@ def _other(kind: str) -> Kernels:
 
 
 def _guessed(count: LayerCount, mlp: bool) -> Kernels:
-    """Without the layers' kinds: more than a multiply-add for each parameter means that weights are shared."""
+    """Guess the kernels without the layers' kinds: more than one multiply-add per parameter means shared weights."""
     if not count.parameters:
         return _other("")
     if mlp or count.forward_flops <= 2 * count.parameters:

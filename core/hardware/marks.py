@@ -1,6 +1,6 @@
-"""A modelled card drawn into the charts of a measured run: dashed and hollow, with the word in the picture.
+"""A modelled card drawn into the charts of a measured run: dashed, hollow, and labelled “modelled” in the chart.
 
-Recorded points of the card are solid and filled under their own label.
+Recorded points of the card are solid and filled, under their own label.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from core.numbers import first_batch
 
 CARD_LOOK = Look("#009E73", "square", "solid")
 GROUP = "modelled card"
-BELOW_MEASURED = 2000  # rank in the legend; plotly's usual one is 1000
-ROOM = 10.0  # a band is drawn up to so many times beyond the curve's own ends, so that others stay readable
+BELOW_MEASURED = 2000  # rank in the legend; Plotly's default is 1000
+ROOM = 10.0  # factor beyond the curve up to which a band is drawn, so that other curves stay readable
 
 
 def overlay(card: Against) -> Overlay:
-    """The card for the charts of the run that it is set against."""
+    """Return the card as an overlay for the charts of the run with which it is compared."""
     return Overlay(
         add_steps=lambda figure: _add_steps(figure, card),
         add_speed_ups=lambda figure, base: _add_speed_ups(figure, card, base),
@@ -39,13 +39,13 @@ def overlay(card: Against) -> Overlay:
 
 
 def _add_steps(figure: go.Figure, card: Against) -> list[float]:
-    """The card's step times (ms) behind what is drawn later; returns the values that must be in sight."""
+    """Draw the card's step times (ms) behind later curves, and return the values that must stay in view."""
     pieces = groupby(card.curve.stretch, key=lambda point: point.label)
     return _add(figure, card.spec.name, [(label, [_step(point) for point in points]) for label, points in pieces])
 
 
 def _add_speed_ups(figure: go.Figure, card: Against, base: str) -> list[float]:
-    """The card's speed-up over the measured target ``base``; returns the values that must be in sight."""
+    """Draw the card's speed-up over the measured target ``base``, and return the values that must stay in view."""
     points = [
         Point(
             s.batch, s.ratio, s.low, s.high,
@@ -57,9 +57,9 @@ def _add_speed_ups(figure: go.Figure, card: Against, base: str) -> list[float]:
 
 
 def _crossover_span(crossover: ModelledCrossover) -> tuple[Span, ...]:
-    """The modelled crossover as a mark with words short enough for a narrow chart; none where it is not resolved.
+    """Return the modelled crossover as a mark with a label short enough for a narrow chart; none if it is not resolved.
 
-    Between whom it is stands in the footnote.
+    The footnote names the two devices.
     """
     if crossover.batch is None or crossover.high is None or crossover.first is None:
         return ()
@@ -69,7 +69,7 @@ def _crossover_span(crossover: ModelledCrossover) -> tuple[Span, ...]:
 
 
 def _foot(card: Against) -> list[str]:
-    """What the picture itself must say of the card."""
+    """Return the footnotes that the chart itself must carry about the card."""
     name, lines = card.spec.name, [card.crossover.sentence]
     if "modelled" in _labels(card):
         basis = next(p.basis for p in card.curve.stretch if isinstance(p, Modelled))
@@ -79,7 +79,7 @@ def _foot(card: Against) -> list[str]:
 
 
 def _labels(card: Against) -> list[Label]:
-    """Modelled first, then what was recorded of the card."""
+    """Return the labels of the card's points, modelled first."""
     return sorted({point.label for point in card.curve.stretch}, key=lambda label: label != "modelled")
 
 
@@ -90,7 +90,7 @@ def _step(point: Modelled | RecordedStep) -> Point:
 
 
 def _add(figure: go.Figure, name: str, pieces: Sequence[tuple[Label, list[Point]]]) -> list[float]:
-    """One curve a piece, so that no line bridges what has another label; one row of the legend a label."""
+    """Draw one curve per piece, so that no line bridges points of another label, with one legend row per label."""
     values: list[float] = []
     before, named = len(figure.data), set()
     for label, points in pieces:
@@ -106,7 +106,7 @@ def _add(figure: go.Figure, name: str, pieces: Sequence[tuple[Label, list[Point]
 
 
 def _within_reach(points: Sequence[Point]) -> list[Point]:
-    """Bands cut far beyond the curve; the hover texts keep the bounds as they are."""
+    """Cut bands far beyond the curve; hover texts keep the full bounds."""
     if not points:
         return []
     bottom, top = min(p.value for p in points) / ROOM, max(p.value for p in points) * ROOM

@@ -2,9 +2,9 @@
 
     T = T_base + (H^q + K^q)^(1/q) + T_transfer,    K = Σ launch · kernels + (t_c^p + t_m^p)^(1/p)
 
-H is what the host spends on handing the operations over, K what the device spends on running them; the two overlap.
-t_c and t_m are arithmetic and memory traffic at the rates that kernels of the class reach: an extended roofline
-(Williams et al. 2009) whose corner is rounded. By construction no step is faster than the peak rate, the memory
+H is the time the host spends on handing the operations over, K the time the device spends on running them; the two
+overlap. t_c and t_m are arithmetic and memory traffic at the rates that kernels of the class reach: an extended
+roofline (Williams et al. 2009) with a rounded corner. By construction no step is faster than the peak rate, the memory
 bandwidth or the link allow.
 """
 
@@ -34,21 +34,23 @@ RECURRENT = KINDS.index("recurrent")
 IS_DENSE = np.array([kind == "dense" for kind in KINDS])
 FLASH_ARCHITECTURES = frozenset({"Ada", "Hopper", "Blackwell"})
 LARGE_CHIP = 10.0
-"""Half precision over single from which a chip is a data centre's: 16 on A100, 15 on H100, 28 on B200, 8 on T4."""
+"""Ratio of half precision to single precision above which a chip is a data centre's: 16 on A100, 15 on H100, 28 on
+B200, 8 on T4.
+"""
 TFLOPS_EACH, SMALL_L2_MB = 0.3, 4.0
 _MS_PER_US = 1e-3
 
 Times = TypeVar("Times", float, NDArray[np.float64])
-"""Milliseconds (or what they follow from) of one operation, or of many at once, as the accuracy benchmark has them."""
+"""Milliseconds (or the quantities behind them) of one operation, or of many at once, as in the accuracy benchmark."""
 
 Cost = Annotated[float, Field(ge=0)]
 
 
 class HostOverhead(Frozen):
-    """What the machine's CPU spends on driving a device, in microseconds.
+    """The time that the machine's CPU spends on driving a device, in microseconds.
 
-    ``per_op_us`` for each operation of a graph, ``eager_op_us`` for each one run eagerly, ``xla_call_us`` for each
-    compiled step, ``step_us`` for each step whatever it runs, ``fit_us`` for what the loop of ``fit`` adds to a step.
+    ``per_op_us`` per operation of a graph, ``eager_op_us`` per operation run eagerly, ``xla_call_us`` per compiled
+    step, ``step_us`` per step of any kind, ``fit_us`` added to a step by the loop of ``fit``.
     """
 
     per_op_us: Cost
@@ -61,7 +63,7 @@ class HostOverhead(Frozen):
 
 @dataclass(frozen=True)
 class ModelledParts:
-    """A modelled step and its parts in ms. The parts overlap, so that they add up to more than ``step_ms``."""
+    """A modelled step and its parts in ms. The parts overlap, so they add up to more than ``step_ms``."""
 
     host_ms: float
     launch_ms: float
@@ -74,7 +76,7 @@ class ModelledParts:
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """What the device spends on a step's kernels in ms: spacing of launches, arithmetic, memory traffic, together."""
+    """The time that the device spends on a step's kernels in ms: launch spacing, arithmetic, memory traffic, total."""
 
     launch_ms: float
     arithmetic_ms: float
@@ -91,7 +93,7 @@ def predict(
     constants: Constants,
     conditions: Conditions = USUAL,
 ) -> ModelledParts:
-    """Step time of ``workload`` on the card at ``batch`` samples."""
+    """Compute the step time of ``workload`` on the card at ``batch`` samples, with its parts."""
     target = runs_as(workload, target, conditions.build)
     table = step_table(workload, target, batch, conditions.build, attends_in_one_kernel(spec, conditions.build))
     device = device_time(spec, target, table, constants)
@@ -112,26 +114,29 @@ def predict(
 
 
 def runs_as(workload: Workload, target: Target, build: Build) -> Target:
-    """The target as it runs in that build, with Keras's own choice where it is left to Keras."""
+    """Return the target as it runs in that build, with Keras's own choice of execution if it is left to Keras."""
     return resolved(workload, Conditions(build=build).as_built(target))
 
 
 def attends_in_one_kernel(spec: GpuSpec, build: Build) -> bool:
-    """Check that attention never writes its scores (FlashAttention, Dao et al. 2022): so do the fused builds of the
-    time of cards of 2022 and later, and no code of Keras's own on TensorFlow."""
+    """Check that attention never writes its scores (FlashAttention, Dao et al. 2022).
+
+    The fused builds of the time of cards of 2022 and later do so; Keras's own code on TensorFlow never does.
+    """
     return build == "fused" and spec.architecture in FLASH_ARCHITECTURES
 
 
 def joined(one: Times, other: Times, exponent: float | Floats) -> Times:
-    """(one^q + other^q)^(1/q): two parts that overlap, the larger of them at least and their sum at most."""
+    """Return (one^q + other^q)^(1/q): two parts that overlap, at least the larger of them and at most their sum."""
     return (one**exponent + other**exponent) ** (1 / exponent)  # type: ignore[return-value]
 
 
 def host_time(
     target: Target, table: OpTable, host: HostOverhead, constants: Constants, build: Build = "keras"
 ) -> float:
-    """What handing the operations over takes on a resolved target, in ms: by operation, or as one compiled call and
-    the kernels that it launches."""
+    """Return the time in ms for handing the operations over on a resolved target: per operation, or as one compiled
+    call and the kernels that it launches.
+    """
     kernels = float(table.kernels.sum())
     handed = kernels
     if build == "fused":  # cuDNN itself launches the time steps of a recurrent layer
@@ -143,7 +148,7 @@ def host_time(
 
 
 def device_time(spec: GpuSpec, target: Target, table: OpTable, constants: Constants) -> DeviceTime:
-    """What the card takes for the operations, one after the other."""
+    """Return the time that the card takes for the operations, one after the other."""
     launch = spec.launch_us * table.kernels * _MS_PER_US
     arithmetic = arithmetic_time(spec, target.precision, table, constants)
     bandwidth = bandwidth_time(spec, table, constants)
@@ -155,8 +160,8 @@ def arithmetic_time(spec: GpuSpec, precision: Precision, table: OpTable, constan
     """Return the arithmetic of each operation in ms, at the rate that its class reaches and its blocks can fill.
 
     A product in float32 runs with or without TF32, whichever is faster: libraries choose, and Winograd's convolutions
-    outside tensor cores outrun those of a GeForce card. A product has its rate where every multiprocessor has blocks to
-    work on; with ``fill`` blocks for each it has half.
+    outside tensor cores outrun those on the tensor cores of a GeForce card. A product reaches its rate if every
+    multiprocessor has blocks to work on; with ``fill`` blocks per multiprocessor it reaches half.
     """
     usable = table.tensor
     times = [
@@ -179,9 +184,9 @@ def _tensor_peaks(spec: GpuSpec, precision: Precision) -> tuple[Peak, ...]:
 def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) -> Floats:
     """Return the arithmetic of each operation in ms at one of the card's rates.
 
-    Generations of tensor cores reach different shares, none more than its rate. A card whose power budget binds runs at
-    its clock for a while and slows in long arithmetic: the reached share falls from the class's own to the class's
-    under the power limit, half way at ``constants.sustained_ms`` of arithmetic.
+    Generations of tensor cores reach different shares, none more than the full rate. A card whose power budget binds
+    runs at its full clock for a while and slows in long arithmetic: the share falls from the class's own to the class's
+    share under the power limit, half way at ``constants.sustained_ms`` of arithmetic.
     """
     at_peak = table.flops / rate_of(spec, peak) * 1e-9
     column = PEAKS.index(peak)
@@ -195,7 +200,9 @@ def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) ->
 
 
 def bandwidth_time(spec: GpuSpec, table: OpTable, constants: Constants) -> Floats:
-    """Memory traffic of each operation in ms; what one kernel moves is faster where it fits in the card's cache."""
+    """Return the memory traffic of each operation in ms; traffic of one kernel that fits in the card's cache is
+    faster.
+    """
     own = constants.generations.get(generation_of(spec), AS_OTHERS).bandwidth
     shares = np.minimum(1.0, constants.bandwidth_shares * np.where(IS_DENSE, 1.0, own))[table.kind]
     at_once = table.bytes / np.maximum(table.kernels, 1)
@@ -205,46 +212,47 @@ def bandwidth_time(spec: GpuSpec, table: OpTable, constants: Constants) -> Float
 
 
 def peaks_of(spec: GpuSpec, precision: Precision, table: OpTable) -> NDArray[np.int64]:
-    """Return the highest of the card's rates that each operation may use, as numbers in
-    :data:`~core.hardware.constants.PEAKS`."""
+    """Return the highest of the card's rates that each operation may use, as indices into
+    :data:`~core.hardware.constants.PEAKS`.
+    """
     wanted = max(("fp32", *_tensor_peaks(spec, precision)), key=lambda peak: rate_of(spec, peak))
     return np.where(table.tensor, PEAKS.index(wanted), PEAKS.index("fp32"))
 
 
 def generation_of(spec: GpuSpec) -> str:
-    """Return the card's architecture, of a data centre's largest chips with ``, HBM``: they feed other tensor cores."""
+    """Return the card's architecture, with ``, HBM`` for a data centre's largest chips, whose tensor cores differ."""
     large = spec.half_tflops is not None and spec.half_tflops > LARGE_CHIP * spec.fp32_tflops
     return f"{spec.architecture}, HBM" if large else spec.architecture
 
 
 def multiprocessors_of(spec: GpuSpec) -> float:
-    """Of the card; where nobody stated them, as many as NVIDIA's recent ones of that rate have."""
+    """Return the card's multiprocessors; if unstated, as many as recent NVIDIA cards of that rate have."""
     return spec.multiprocessors or max(1.0, spec.fp32_tflops / TFLOPS_EACH)
 
 
 def l2_mb_of(spec: GpuSpec) -> float:
-    """Of the card; where nobody stated it, a small one."""
+    """Return the card's L2 cache in MB, or a small default if it is unstated."""
     return spec.l2_mb or SMALL_L2_MB
 
 
 def runs_as_tf32(spec: GpuSpec, precision: Precision) -> bool:
-    """Check that products may run as TF32: TensorFlow lets those in float32 where the card has it, unless told not."""
+    """Check that products may run as TF32: TensorFlow does so in float32 by default if the card has it."""
     return precision == "float32" and spec.tf32_tflops is not None
 
 
 def modelled_as(spec: GpuSpec, workload: Workload, target: Target) -> str:
-    """How the card is modelled to run, such as ``XLA, as Keras chooses by default; float32 (TF32)``."""
+    """Describe how the card is modelled to run, such as ``XLA, as Keras chooses by default; float32 (TF32)``."""
     return expected_words(workload, target, runs_as_tf32(spec, target.precision))
 
 
 def rate_of(spec: GpuSpec, peak: Peak) -> float:
-    """The card's peak rate in TFLOP/s."""
+    """Return the card's peak rate in TFLOP/s; a rate that it lacks falls back to fp32."""
     rates = {"fp32": spec.fp32_tflops, "tf32": spec.tf32_tflops, "half": spec.half_tflops}
     return rates[peak] or spec.fp32_tflops
 
 
 def transfer_time(spec: GpuSpec, workload: Workload, batch: int, constants: Constants) -> float:
-    """Copying one batch, with its labels in training, from the host to the card, in ms."""
+    """Return the time in ms for copying one batch, with its labels in training, from the host to the card."""
     network = workload.network
     labels = math.prod(network.label_shape) * LABEL_BYTES if workload.training else 0
     moved = batch * (math.prod(network.input_shape) * INPUT_BYTES + labels)

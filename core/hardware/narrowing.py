@@ -1,8 +1,8 @@
-"""Which measurement would narrow the interval of a modelled card, and to what.
+"""Measurements that would narrow the interval of a modelled card, and the interval that each would leave.
 
-In log, the half widths of a speed-up's interval are those of the CPU's noise, of the model's error and of what the
-host's costs leave open, added as squares. A measurement takes a part away and leaves the others; what is left about
-today's estimate is what the interval would be if the measurement confirmed that estimate.
+In logs, the half widths of a speed-up's interval consist of the CPU's noise, the model's error and what the host's
+costs leave open, added in quadrature. A measurement removes one part and leaves the others; the rest around today's
+estimate is the interval if the measurement confirmed that estimate.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from core.hardware.recorded import SPAN_95, card_share, credibility, host_part
 from core.spec import Target, Workload
 
 LEAST_GAIN = 0.05
-"""A measurement that would take less than this share off the width, in log, is not worth naming."""
+"""A measurement that would take less than this share off the width, in logs, is not named."""
 
 Half = tuple[float, float]
-"""Logs downwards and upwards, both at least 0."""
+"""Half widths in logs, downwards and upwards, both at least 0."""
 Measurement = Literal["host study", "recorded sweep"]
-"""``host study``: of the host, here or in the file of a self-check on the machine with the card. ``recorded sweep``: of
-one other network of the family on such a card."""
+"""``host study``: of the host, here or from the file of a self-check on the machine with the card. ``recorded sweep``:
+of one other network of the family on such a card.
+"""
 
 
 @dataclass(frozen=True)
 class Modelling:
-    """How the cards were modelled."""
+    """The settings with which the cards were modelled."""
 
     workload: Workload
     target: Target
@@ -43,10 +44,10 @@ class Modelling:
 
 @dataclass(frozen=True)
 class Parts:
-    """What the 95 % interval of a modelled step is made of, ``model`` and ``host`` adding up as squares.
+    """The parts of the 95 % interval of a modelled step, ``model`` and ``host``, which add in quadrature.
 
-    ``host`` is what the host's costs leave open; ``measured_model`` and ``measured_host`` are both once the host is
-    measured. ``card`` is the share (0 to 1) of the square of ``model`` that one recorded sweep takes away.
+    ``host`` is what the host's costs leave open; ``measured_model`` and ``measured_host`` are both parts once the host
+    is measured. ``card`` is the share (0 to 1) of the square of ``model`` that one recorded sweep removes.
     """
 
     model: Half
@@ -58,7 +59,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """The 95 % bounds of the speed-up after a measurement that leaves its estimate where it is."""
+    """The 95 % bounds of the speed-up after a measurement that leaves its estimate unchanged."""
 
     measurement: Measurement
     low: float
@@ -68,9 +69,9 @@ class Narrowed:
 
 
 def parts_of(spec: GpuSpec, step: Modelled, how: Modelling) -> Parts:
-    """The interval of a step that no recording has moved, taken apart.
+    """Split the interval of a step that no recording has moved into its parts.
 
-    The one place here that knows how :mod:`core.hardware.interval` makes an interval.
+    Only this function knows how :mod:`core.hardware.interval` makes an interval.
     """
     assumed = how.costs.label == "assumed"
     found = class_of(errors(), spec, how.workload, step.region, host_known=True)
@@ -88,7 +89,7 @@ def parts_of(spec: GpuSpec, step: Modelled, how: Modelling) -> Parts:
 
 
 def _measured(spec: GpuSpec, step: Modelled, how: Modelling) -> tuple[Half, Half]:
-    """The model's and the host's part once the host is measured and found as it was assumed."""
+    """Return the model's and the host's part once the host is measured and found to be as assumed."""
     costs = as_if_measured(how.costs)
     known = modelled_step(spec, how.workload, how.target, step.batch, costs.host, how.conditions)
     assert isinstance(known, Modelled), "a step that has a number where the host is assumed has one where it is known"
@@ -96,11 +97,11 @@ def _measured(spec: GpuSpec, step: Modelled, how: Modelling) -> tuple[Half, Half
 
 
 def narrowed(speed_up: ModelledSpeedUp, step: Modelled, parts: Parts) -> tuple[Narrowed, ...]:
-    """Every measurement that would narrow the interval worth the while, the cheapest first."""
+    """Return every measurement that would narrow the interval enough to be worthwhile, the cheapest first."""
     middle = math.log(speed_up.ratio)
     now = (middle - math.log(speed_up.low), math.log(speed_up.high) - middle)
     down, up = _half_widths(step)
-    noise = _less(now, (up, down))  # the CPU's: a card that is slower than modelled lowers the speed-up
+    noise = _less(now, (up, down))  # of the CPU; swapped, since a card slower than modelled lowers the speed-up
     found = []
     for measurement, model, host in _after(parts):
         shorter, longer = (math.hypot(own, other) for own, other in zip(model, host, strict=True))
@@ -112,7 +113,7 @@ def narrowed(speed_up: ModelledSpeedUp, step: Modelled, parts: Parts) -> tuple[N
 
 
 def _after(parts: Parts) -> Iterator[tuple[Measurement, Half, Half]]:
-    """What each measurement leaves of the model's part, and of the host's."""
+    """Yield what each measurement leaves of the model's part and of the host's."""
     yield "host study", parts.measured_model, parts.measured_host
     left = math.sqrt(max(0.0, 1 - parts.card))
     yield "recorded sweep", (left * parts.model[0], left * parts.model[1]), parts.host
@@ -127,6 +128,6 @@ def _half_widths(step: Modelled) -> Half:
 
 
 def _less(whole: Half, part: Half) -> Half:
-    """What is left of both half widths without a part that adds to it as squares."""
+    """Return what is left of both half widths without a part that adds in quadrature."""
     down, up = (math.sqrt(max(0.0, a**2 - b**2)) for a, b in zip(whole, part, strict=True))
     return down, up

@@ -1,4 +1,4 @@
-"""A step's operations as arrays, so that a step of hundreds of them on dozens of cards is computed at once."""
+"""A step's operations as arrays, so that hundreds of operations on dozens of cards are computed at once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ TENSOR_KINDS = PRODUCTS | {"attention", "recurrent"}
 
 @dataclass(frozen=True, eq=False)
 class OpTable:
-    """One entry for each operation. ``kind`` is its number in :data:`~core.hardware.constants.KINDS`; ``tensor``
-    whether it may use tensor cores; the rest is as in :class:`~core.hardware.work.Op`.
+    """Arrays with one entry per operation.
+
+    ``kind`` is its index in :data:`~core.hardware.constants.KINDS`; ``tensor`` is True if it may use tensor cores; the
+    rest is as in :class:`~core.hardware.work.Op`.
     """
 
     kind: NDArray[np.int64]
@@ -33,7 +35,7 @@ class OpTable:
 
 
 def table_of(ops: tuple[Op, ...]) -> OpTable:
-    """The same operations as arrays."""
+    """Convert operations to arrays."""
     return OpTable(
         kind=np.array([KINDS.index(op.kind) for op in ops]),
         kernels=np.array([op.kernels for op in ops], dtype=float),
@@ -46,5 +48,5 @@ def table_of(ops: tuple[Op, ...]) -> OpTable:
 
 @lru_cache(maxsize=4096)
 def step_table(workload: Workload, target: Target, batch: int, build: Build, flash: bool = False) -> OpTable:
-    """Return the operations of one step; ``target`` without its execution left to Keras."""
+    """Return the operations of one step; the execution of ``target`` must not be left to Keras."""
     return table_of(ops_of(workload, target, batch, build, flash))

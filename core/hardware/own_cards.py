@@ -1,4 +1,4 @@
-"""User cards: one JSON file in the data folder, read strictly, beside the cards that the catalogue ships.
+"""The user's own cards: one JSON file in the data folder, read strictly, beside the cards that the catalogue ships.
 
 ``{"gpus": [{"name": "Ours", "fp32_tflops": 20, "memory_gb": 16, "bandwidth_gb_s": 500, "link": "PCIe 4.0 x16"}]}`` is
 enough; every other field of :class:`OwnCard` may be added.
@@ -35,14 +35,14 @@ from core.schema import Frozen, UserError, as_user_error
 from core.text import shown
 
 FILE_NAME = "gpus.json"
-"""In the data folder."""
+"""Name of the file in the data folder."""
 MAX_CARDS = 100
 MAX_BYTES = 500_000
 YOURS = "yours"
 
 
 class OwnCard(Frozen):
-    """What a user says of a card, in the units of :class:`~core.hardware.catalogue.GpuSpec`."""
+    """A card as the user describes it, in the units of :class:`~core.hardware.catalogue.GpuSpec`."""
 
     name: Name
     title: Text | None = None
@@ -68,7 +68,11 @@ class OwnCard(Frozen):
         return {"source": YOURS} | value if isinstance(value, dict) else value
 
     def spec(self) -> GpuSpec:
-        """The card with what it has by class filled in. Raises UserError for an unknown link."""
+        """Return the card with the facts of its class filled in.
+
+        Raises:
+            UserError: The link is unknown.
+        """
         plain = {"name": self.name, "title": self.title or self.name, "vendor": self.vendor}
         given = self.model_dump(exclude_none=True, exclude={*plain, "price", "power_limited"})
         facts = {key: Fact(value=value, source=YOURS) for key, value in given.items()}
@@ -79,13 +83,17 @@ class OwnCard(Frozen):
 
 
 class OwnCards(Frozen):
-    """The file."""
+    """Content of the file."""
 
     version: Literal[1] = 1
     gpus: Annotated[tuple[OwnCard, ...], Field(max_length=MAX_CARDS)] = ()
 
     def specs(self) -> tuple[GpuSpec, ...]:
-        """Raises UserError for a card that cannot be used, or a name that is taken."""
+        """Return the cards with the facts of their classes filled in.
+
+        Raises:
+            UserError: A card cannot be used, or its name is taken.
+        """
         found = []
         for card in self.gpus:
             with as_user_error(f"“{card.name}”: "):
@@ -95,7 +103,11 @@ class OwnCards(Frozen):
 
 
 def parse_own(data: bytes) -> OwnCards:
-    """The cards that a file describes, all of them usable. Raises UserError."""
+    """Parse the cards of a file; all of them are usable.
+
+    Raises:
+        UserError: The file is too large, malformed, or describes a card that cannot be used.
+    """
     if len(data) > MAX_BYTES:
         raise UserError(f"The file is too large for at most {MAX_CARDS} cards; accepted is up to {MAX_BYTES:,} bytes.")
     try:
@@ -111,7 +123,11 @@ def parse_own(data: bytes) -> OwnCards:
 
 
 def read_own(path: Path) -> OwnCards:
-    """What the file says; none where it does not exist. Raises UserError."""
+    """Read the user's cards; none if the file does not exist.
+
+    Raises:
+        UserError: The file cannot be read or used.
+    """
     with as_user_error("Your cards: "):
         if look(path) is None:
             return OwnCards()
@@ -121,13 +137,16 @@ def read_own(path: Path) -> OwnCards:
 
 
 def load_own(path: Path) -> tuple[GpuSpec, ...]:
-    """User cards for :func:`~core.hardware.catalogue.catalogue`. Raises UserError."""
+    """Return the user's cards for :func:`~core.hardware.catalogue.catalogue`, or raise UserError."""
     return read_own(path).specs()
 
 
 def save_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
-    """Write these and no other cards, whole or not at all. Raises UserError when one cannot be used
-    or the file cannot be written."""
+    """Write exactly these cards, all or nothing.
+
+    Raises:
+        UserError: A card cannot be used, or the file cannot be written.
+    """
     if read_only():
         raise UserError(f"No card is kept or removed here: this server only reads ({READ_ONLY}).")
     try:
@@ -144,6 +163,6 @@ def save_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
 
 
 def add_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
-    """Add cards to those of the file; one of the same name is replaced. Raises UserError."""
+    """Add cards to those of the file, replacing cards of the same name, or raise UserError."""
     merged = {card.name: card for card in (*read_own(path).gpus, *cards)}
     return save_own(path, tuple(merged.values()))

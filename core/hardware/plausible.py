@@ -1,8 +1,8 @@
-"""Step times of a card whose host or build nobody named: the interval spans the conditions that are plausible.
+"""Step times of a card with an unnamed host or build: the interval spans the plausible conditions.
 
 Keras's own code and a vendor's fused build differ by half on some steps, a weak cloud machine and a desktop of today by
-four times on others. Each condition that was not named has the weights below; the interval of a step holds 95 % of
-their mixture, and its time is the mixture's median. A host that was measured is always used.
+a factor of four on others. Each condition that was not named has the weights below; the interval of a step covers 95 %
+of their mixture, and its time is the mixture's median. A measured host is always used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.studies.sweep.record import Run
 
 Array = NDArray[np.float64]
 
-# Judgement: where cards of a class are found. Free notebooks have T4 and P100 beside two virtual cores.
+# Judgement: the hosts of each class of cards. Free notebooks have a T4 or P100 beside two virtual cores.
 NOTEBOOK_CARDS = frozenset({"T4", "P100-PCIe", "P100-SXM2", "P4"})
 DESKTOP_NAMES = ("GeForce", "RTX", "Quadro", "TITAN")
 OLDER_ARCHITECTURES = frozenset({"Pascal", "Volta", "Turing"})
@@ -45,7 +45,7 @@ STEPS = 400
 
 @dataclass(frozen=True)
 class Case:
-    """One plausible way in which the card is driven, with its weight; the weights of all add up to 1."""
+    """One plausible way of driving the card, with its weight; the weights of all cases add up to 1."""
 
     weight: float
     costs: HostCosts
@@ -63,7 +63,7 @@ def hosts_beside(spec: GpuSpec) -> dict[HostKind, float]:
 def cases_of(
     spec: GpuSpec, workload: Workload, target: Target, costs: HostCosts, conditions: Conditions
 ) -> tuple[Case, ...]:
-    """Return every plausible combination of what was not named; one of weight 1 where all was."""
+    """Return every plausible combination of the unnamed conditions; one case of weight 1 if all are named."""
     builds = NAMED_BUILDS if conditions.build == "unnamed" else {conditions.build: 1.0}
     made = []
     for build, share in builds.items():
@@ -87,9 +87,9 @@ def card_curve(
     conditions: Conditions = USUAL,
     recordings: Sequence[Recording] = (),
 ) -> CardCurve:
-    """Return the card's step times at each batch, recorded, modelled, or as a mixture over what nobody named.
+    """Return the card's step times at each batch: recorded, modelled, or as a mixture over unnamed conditions.
 
-    What was recorded on such a card ran Keras's own code, which is then the build.
+    Recordings of such a card ran Keras's own code, which is then the build.
     """
     if conditions.build == "unnamed" and any(each.gpu == spec.name for each in recordings):
         conditions = replace(conditions, build="keras")
@@ -109,10 +109,10 @@ def card_curve(
 def if_named(
     run: Run, answer: Answer, index: int, curve_of: Callable[[Conditions], CardCurve], conditions: Conditions
 ) -> tuple[tuple[Build, ModelledCrossover], ...]:
-    """Return the crossover with the run's target ``index`` under each plausible build; empty where one was named.
+    """Return the crossover with the run's target ``index`` under each plausible build; empty if a build was named.
 
     Args:
-        curve_of: The card's curve under conditions.
+        curve_of: Returns the card's curve under given conditions.
     """
     if conditions.build != "unnamed":
         return ()
@@ -121,7 +121,7 @@ def if_named(
 
 
 def named_sentence(named: Sequence[tuple[Build, ModelledCrossover]]) -> str:
-    """Say how much naming the build would change; empty where it is named or nothing is claimed."""
+    """Say how much naming the build would change; empty if it is named or nothing is claimed."""
     parts = [f"{BUILD_WORDS[build]} {short}" for build, crossing in named if (short := _in_short(crossing))]
     return f"That spans builds nobody named: {'; '.join(parts)}." if parts else ""
 
@@ -138,7 +138,7 @@ def _in_short(crossing: ModelledCrossover) -> str:
 
 
 def spanned_words(cases: Sequence[Case]) -> str:
-    """Say which conditions the interval spans, most likely first."""
+    """List the conditions that the interval spans, most likely first."""
     builds: dict[str, float] = {}
     hosts: dict[str, float] = {}
     for case in cases:
@@ -154,9 +154,9 @@ def spanned_words(cases: Sequence[Case]) -> str:
 
 
 def _mixed(points: tuple[Point, ...], weights: Array, words: str) -> Point:
-    """Return the median and the 95 % bounds of the points' mixture, each a normal of two halves in log time.
+    """Return the median and the 95 % bounds of the points' mixture, each a two-piece normal in log time.
 
-    What was recorded needs no mixture, and one that is withheld leaves none.
+    A recorded point needs no mixture, and a withheld one rules it out.
     """
     known = [point for point in points if isinstance(point, Modelled)]
     if len(known) < len(points):
@@ -173,7 +173,7 @@ def _mixed(points: tuple[Point, ...], weights: Array, words: str) -> Point:
 
 
 def mixture_quantiles(center: Array, down: Array, up: Array, weights: Array) -> tuple[float, float, float]:
-    """Return the 2.5 %, 50 % and 97.5 % quantiles of a mixture of normals with a deviation for each side."""
+    """Return the 2.5 %, 50 % and 97.5 % quantiles of a mixture of two-piece normals (a deviation for each side)."""
     grid = np.linspace(float(np.min(center - 4 * down)), float(np.max(center + 4 * up)), STEPS)
     below = grid[:, None] < center
     z = (grid[:, None] - center) / np.where(below, down, up)

@@ -1,9 +1,9 @@
-"""Step times that public sources printed, and the model beside them: whether it is to be believed, seen by eye.
+"""Step times printed by public sources, beside the model of the same steps, for judging the model by eye.
 
 ``core/data/published.json`` holds numbers and what was measured, never texts or code of a source: facts, whatever the
-licence of what they are printed in, which stands beside them as far as it is known. An entry is taken if its network
-can be rebuilt as a workload, its card is in the catalogue and its batch sizes are printed; which ones were taken was
-settled before the model was held against them.
+licence of the publication, which is stated with them as far as it is known. An entry is included if its network can be
+rebuilt as a workload, its card is in the catalogue and its batch sizes are printed; the selection was settled before
+any comparison with the model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from core.studies.sweep.record import Cell, Round, Run
 
 FILE = Path(__file__).parent.parent / "data" / "published.json"
 RUN_PREFIX = "published-"
-OCTAVES_ABOUT = 3  # of a single batch, so that the model has a curve there
+OCTAVES_ABOUT = 3  # on each side of a single batch, so that the model has a curve there
 
 Text = Annotated[str, Field(min_length=1, max_length=400)]
 Point = tuple[Batch, PositiveMs]
@@ -42,10 +42,10 @@ Points = tuple[Point, ...]
 
 
 class Published(Frozen):
-    """One source's step times of one network by batch, in (batch, ms), on a GPU and, where it printed them, on a CPU.
+    """One source's step times of one network by batch, in (batch, ms), on a GPU and, if printed, on a CPU.
 
-    ``source`` is repository@commit:file. ``fitted``: figures of this source are among those that the model's constants
-    were fitted to. ``host`` is the kind of machine that the GPU is in; None where the source timed kernels alone.
+    ``source`` is repository@commit:file. ``fitted``: figures of this source are among those to which the model's
+    constants were fitted. ``host`` is the kind of machine that holds the GPU; None if the source timed kernels alone.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{2,40}$")]
@@ -105,12 +105,12 @@ class _File(Frozen):
 
 @cache
 def gallery() -> tuple[Published, ...]:
-    """Every entry of the file, in its order."""
+    """Return every entry of the file, in its order."""
     return _File.model_validate_json(FILE.read_text(encoding="utf-8")).entries
 
 
 def host_costs(entry: Published) -> HostCosts:
-    """Of the kind of machine that the entry's GPU is in; nothing where kernels alone were timed."""
+    """Return the costs of the kind of machine that holds the entry's GPU; zero if kernels alone were timed."""
     execution = expected(entry.workload.network, entry.target).execution
     if entry.host is not None:
         return costs_of_kind(entry.host, execution)
@@ -120,7 +120,7 @@ def host_costs(entry: Published) -> HostCosts:
 
 
 def modelled_curve(entry: Published, cards: Mapping[str, GpuSpec] | None = None) -> CardCurve:
-    """The entry's card as the model has it, at the published batches; about a single one at its octaves, too."""
+    """Model the entry's card at the published batches; around a single batch also at octaves below and above."""
     spec = find_gpu(entry.gpu, cards or catalogue())
     batches = {batch for batch, _ in entry.gpu_points}
     if len(batches) == 1:
@@ -132,9 +132,11 @@ def modelled_curve(entry: Published, cards: Mapping[str, GpuSpec] | None = None)
 
 @dataclass(frozen=True)
 class Agreement:
-    """How published GPU times lie to modelled ones: how many have one, how many are inside its 95 % interval, the
-    median of |modelled / published − 1| (None without any), how many modelled ones are longer. ``withheld``: those
-    for which the model gives no number.
+    """Agreement of published and modelled GPU times.
+
+    ``points`` have a modelled time, ``inside`` of them lie in its 95 % interval; ``error`` is the median of |modelled /
+    published − 1| (None without points), ``longer`` counts modelled times longer than published ones, and ``withheld``
+    published times for which the model gives no number.
     """
 
     points: int
@@ -145,7 +147,7 @@ class Agreement:
 
     @property
     def sentence(self) -> str:
-        """One sentence for people."""
+        """The agreement in one sentence."""
         if self.error is None:
             return "The model gives no number for any of these batches."
         head = f"{self.inside} of {counted(self.points, 'published GPU time')} inside the modelled 95 % interval"
@@ -154,7 +156,7 @@ class Agreement:
 
     @property
     def _lean(self) -> str:
-        """To which side the model errs."""
+        """The direction in which the model errs."""
         shorter = self.points - self.longer
         if self.longer == shorter:
             return "too long as often as too short"
@@ -163,7 +165,7 @@ class Agreement:
 
 
 def agreement(*pairs: tuple[Published, CardCurve]) -> Agreement:
-    """Of the GPU points of entries with their modelled curves, over all of them."""
+    """Summarise the agreement of the entries' GPU points with their modelled curves, over all of them."""
     found, withheld = [], 0
     for entry, curve in pairs:
         known = {point.batch: point for point in curve.known if isinstance(point, Modelled)}
@@ -176,9 +178,9 @@ def agreement(*pairs: tuple[Published, CardCurve]) -> Agreement:
 
 
 def published_run(run_id: str) -> Run | None:
-    """A sweep of the gallery as a run without plan, such as imported points are, by its id; None where there is none.
+    """Return a sweep of the gallery by its id as a run without a plan, like imported points; None if there is none.
 
-    It is made when it is asked for and stored nowhere. Each batch has one round: the source printed no more.
+    It is built on demand and stored nowhere. Each batch has one round, since the source printed no more.
     """
     entry = next((one for one in gallery() if one.is_sweep and RUN_PREFIX + one.id == run_id), None)
     if entry is None or entry.cpu is None:

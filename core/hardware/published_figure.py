@@ -1,7 +1,7 @@
-"""Published step times of a CPU and a GPU by batch, and the GPU as it is modelled.
+"""Published step times of a CPU and a GPU by batch, and the modelled GPU.
 
-What was published is filled, with a dot in each marker and no interval, since sources print none. What is modelled is
-dashed and hollow with its 95 % interval. Both words stand in the title and in the name of every curve.
+Published points are filled, with a dot in each marker and no interval, since sources print none. Modelled ones are
+dashed and hollow with their 95 % interval. Both words stand in the title and in the name of every curve.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOW = "Filled with a dot: published, without interval. Dashed and hollow: modell
 
 
 def published_figure(entry: Published, curve: CardCurve, costs: HostCosts) -> go.Figure:
-    """Step time (ms) by batch: the entry's CPU and GPU as published, and its GPU as modelled."""
+    """Draw step time (ms) by batch: the entry's CPU and GPU as published, and its GPU as modelled."""
     figure = go.Figure()
     cpu, gpu, *_ = TARGET_LOOKS
     modelled = [point for point in curve.known if isinstance(point, Modelled)]

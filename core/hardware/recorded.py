@@ -1,11 +1,11 @@
-"""Recordings of a card: they replace the model where they measured, and correct it beside.
+"""Recordings of a card, which replace the model at their batches and correct it elsewhere.
 
-Two ways, the nearer first. A recording of the same workload replaces the model at its batches, and between them the
-model is bent to go through both neighbours. Recordings of other workloads of the same family correct it by region of
-batch: the log error of the model is taken as μ + g + w, μ the class's median, g the card's own and w the workload's
-part, with the variances that the errors of held-out cards show. From the errors of n recorded workloads the card's part
-is then estimated by the best linear predictor (“credibility”: Bühlmann 1967), which moves the model by
-w = n·c / (1 + (n − 1)·c) of their mean and leaves 1 − c·w of the variance, c = var g / (var g + var w).
+There are two ways, the closer one first. A recording of the same workload replaces the model at its batches, and
+between them the model is bent to pass through both neighbours. Recordings of other workloads of the same family correct
+it by region of batch: the log error of the model is taken as μ + g + w, with μ the class's median, g the card's and w
+the workload's part, and with the variances seen in the errors of held-out cards. From the errors of n recorded
+workloads the card's part is estimated by the best linear predictor (“credibility”: Bühlmann 1967), which moves the
+model by w = n·c / (1 + (n − 1)·c) of their mean and leaves 1 − c·w of the variance, c = var g / (var g + var w).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.ran_as import resolved_target
 from core.studies.sweep.record import Run
 
-SPAN_95 = 3.92  # of a normal distribution, from the 2.5 % to the 97.5 % quantile, in standard deviations
+SPAN_95 = 3.92  # standard deviations between the 2.5 % and 97.5 % quantiles of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Recording:
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A step time that was really taken on such a card; bounds are 95 %, None where rounds are too few.
+    """A step time actually measured on such a card; bounds are 95 %, None if there are too few rounds.
 
-    ``limited_by`` is what the model says of the batch.
+    ``limited_by`` is the model's answer for the batch.
     """
 
     gpu: str
@@ -82,23 +82,24 @@ class CardCurve:
 
     @property
     def known(self) -> tuple[Modelled | RecordedStep, ...]:
+        """The points that have a number."""
         return tuple(point for point in self.points if not isinstance(point, Withheld))
 
     @property
     def stretch(self) -> tuple[Modelled | RecordedStep, ...]:
-        """The most known points that follow each other without one that is withheld between."""
+        """The longest run of consecutive points without a withheld one between them."""
         groups = groupby(self.points, key=lambda point: isinstance(point, Withheld))
         stretches = (tuple(point for point in group if not isinstance(point, Withheld)) for _, group in groups)
         return max(stretches, key=len, default=())
 
     @property
     def reason(self) -> str:
-        """Why numbers are withheld; empty where none is."""
+        """The reason why numbers are withheld; empty if none is."""
         return next((point.reason for point in self.points if isinstance(point, Withheld)), "")
 
 
 def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
-    """Targets of finished or stopped runs that ran on this card, by the name that the framework gave it, or NVML."""
+    """Return the targets of ended runs that ran on this card, by the name that the framework or NVML reported."""
     found = []
     for run in runs:
         label = run.label
@@ -119,12 +120,12 @@ def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpe
 
 
 def conditions_of(plan: SweepPlan) -> Conditions:
-    """As the run was measured: every batch comes over the card's link unless the run's data are on the device."""
+    """Return the conditions of the run: every batch crosses the card's link unless the run's data are on the device."""
     return Conditions(fed=plan.pipeline.kind != "resident")
 
 
 def as_nobody_named(plan: SweepPlan) -> Conditions:
-    """Return the conditions under which a card is modelled beside the run until somebody names its build."""
+    """Return the conditions under which a card is modelled beside the run until its build is named."""
     return dataclasses.replace(conditions_of(plan), build="unnamed")
 
 
@@ -144,10 +145,10 @@ def named_curve(
     conditions: Conditions = USUAL,
     recordings: Sequence[Recording] = (),
 ) -> CardCurve:
-    """Return the card's step times at each batch under named conditions: recorded where they were, else modelled and
-    corrected by recordings.
+    """Return the card's step times at each batch under named conditions: recorded, else modelled and corrected by
+    recordings.
 
-    Intervals of modelled ones hold the model's error and what the host's own costs leave open.
+    Intervals of modelled steps include the model's error and what the host's own costs leave open.
     """
     host = costs.host
     mine = [one for one in recordings if one.gpu == spec.name]
@@ -173,7 +174,7 @@ def named_curve(
 
 
 def _bounded(point: Modelled | Withheld) -> Modelled | Withheld:
-    """Withheld where the evidence bounds nothing: of a single card nobody knows how cards differ."""
+    """Withhold a point if the evidence bounds nothing: a single card does not show how cards differ."""
     if isinstance(point, Modelled) and not (point.low_ms > 0 and math.isfinite(point.high_ms)):
         return Withheld(point.gpu, point.batch, f"There is too little evidence for an interval: {point.basis}.")
     return point
@@ -187,7 +188,7 @@ def _widened(
     costs: HostCosts,
     conditions: Conditions,
 ) -> Modelled:
-    """The interval with the host's own in it, added as squares in log."""
+    """Add the uncertainty of the host's costs to the interval, in quadrature in logs."""
     less, more = host_part(spec, workload, target, point.batch, costs, conditions)
     down = math.hypot(math.log(point.step_ms / point.low_ms), less)
     up = math.hypot(math.log(point.high_ms / point.step_ms), more)
@@ -198,8 +199,9 @@ def _widened(
 def host_part(
     spec: GpuSpec, workload: Workload, target: Target, batch: int, costs: HostCosts, conditions: Conditions
 ) -> tuple[float, float]:
-    """How many logs the step is shorter and longer with the host's costs at their bounds, each for itself, added as
-    squares.
+    """Return by how many logs the step is shorter and longer with the host's costs at their bounds.
+
+    Each cost is changed by itself, and the changes are added in quadrature.
     """
 
     def log_step(host: HostOverhead) -> float:
@@ -225,7 +227,7 @@ def _named(spec: GpuSpec, mine: Sequence[Recording], used: set[str]) -> str | No
 
 
 def _replaced(spec: GpuSpec, modelled: Modelled | Withheld, same: Recording, host: HostOverhead) -> Point | None:
-    """The recorded step, or between two recorded batches the model bent to meet both; None outside them."""
+    """Return the recorded step, or between two recorded batches the model bent to meet both; None outside them."""
     batches = [cell.batch for cell in same.cells]
     batch = modelled.batch
     if batch in batches:
@@ -242,9 +244,10 @@ def _replaced(spec: GpuSpec, modelled: Modelled | Withheld, same: Recording, hos
 def _between(
     spec: GpuSpec, modelled: Modelled, same: Recording, ends: tuple[CellStats, CellStats], host: HostOverhead
 ) -> Modelled | None:
-    """The model's shape through both recorded neighbours: its log error is interpolated in log2(batch).
+    """Bend the model through both recorded neighbours: its log error is interpolated in log2(batch).
 
-    The interval holds the neighbours' own and, for what the error may do between them, half their difference.
+    The interval covers the neighbours' own intervals and half the difference of their errors, for what the error may do
+    between them.
     """
     errors = []
     for cell in ends:
@@ -266,7 +269,7 @@ def _half_width(cell: CellStats) -> float:
 
 
 def _errors_by_region(spec: GpuSpec, host: HostOverhead, others: Sequence[Recording]) -> dict[Region, list[float]]:
-    """The model's median log error in each region of batch, one value for each recorded workload."""
+    """Return the model's median log error in each region of batch, one value per recorded workload."""
     found: dict[Region, dict[Workload, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in others:
         for cell in one.cells:
@@ -296,15 +299,15 @@ def _corrected(
 
 
 def card_share(between: float, within: float) -> float:
-    """Share of the error's variance that a card's workloads have in common."""
+    """Return the share of the error's variance that the workloads of a card have in common."""
     total = between**2 + within**2
     return between**2 / total if total > 0 else 0.0
 
 
 def credibility(share: float, recorded: int) -> tuple[float, float]:
-    """What share of the recorded workloads' mean error is believed of another, and the factor on the interval's width.
+    """Return the weight of the recorded workloads' mean error for another one, and the factor on the interval's width.
 
-    For n errors with common variance share ``share``: n·c / (1 + (n − 1)·c) and (1 − c · that)^½.
+    For n errors with common variance share c, the weight is w = n·c / (1 + (n − 1)·c) and the factor (1 − c·w)^½.
     """
     if recorded == 0:
         return 0.0, 1.0
@@ -313,7 +316,7 @@ def credibility(share: float, recorded: int) -> tuple[float, float]:
 
 
 def _moved(point: Modelled, log_by: float, low: float, high: float, basis: str) -> Modelled:
-    """The point at exp(log_by) times its step time, with bounds so many logs from there."""
+    """Move the point to exp(log_by) times its step time, with bounds ``low`` and ``high`` logs from there."""
     step_ms = point.step_ms * math.exp(log_by)
     return dataclasses.replace(
         point, step_ms=step_ms, low_ms=step_ms * math.exp(low), high_ms=step_ms * math.exp(high), basis=basis

@@ -1,6 +1,6 @@
-"""A workload in a card's roofline: arithmetic a byte of memory traffic against the rate reached (Williams et al. 2009).
+"""A workload in a card's roofline: the rate reached over arithmetic per byte of traffic (Williams et al. 2009).
 
-The roof follows from the card's facts; what is reached below it is modelled, dashed and hollow, unless it was recorded.
+The roof follows from the card's facts; the rates below it are modelled, dashed and hollow, unless they were recorded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from core.hardware.figures import MODELLED, NOTHING_RAN
 from core.numbers import number
 
 LOOK = TARGET_LOOKS[1]
-WORDS_SHARE = 0.24  # of the axis, what the words for a batch take in a narrow chart
-ROOM_BELOW = 2.5  # for the words under the lowest point
+WORDS_SHARE = 0.24  # share of the axis that the label of a batch takes in a narrow chart
+ROOM_BELOW = 2.5  # factor of room for the label under the lowest point
 
 
 def roofline_figure(spec: GpuSpec, peak_tflops: float, title: str, points: Sequence[RooflinePoint]) -> go.Figure:
-    """TFLOP/s over FLOP a byte: the card's roof with its ridge, and the workload ``title`` at each batch."""
+    """Draw TFLOP/s over FLOP per byte: the card's roof with its ridge, and the workload ``title`` at each batch."""
     figure = go.Figure()
     ridge = peak_tflops * 1e3 / spec.bandwidth_gb_s
     x = log_range([*(point.intensity for point in points), ridge / 4, ridge * 4])
@@ -48,7 +48,7 @@ def roofline_figure(spec: GpuSpec, peak_tflops: float, title: str, points: Seque
 
 
 def _add_points(figure: go.Figure, spec: GpuSpec, points: Sequence[RooflinePoint], label: str) -> int:
-    """Steps of one label; returns how many lines the legend gets."""
+    """Add the steps of one label, and return the number of legend lines."""
     mine = [point for point in points if point.label == label]
     if not mine:
         return 0
@@ -67,7 +67,7 @@ def _add_points(figure: go.Figure, spec: GpuSpec, points: Sequence[RooflinePoint
 
 
 def _name_batches(figure: go.Figure, points: Sequence[RooflinePoint], x: tuple[float, float]) -> None:
-    """Batches written below their points, from the largest down, wherever there is room for the words."""
+    """Write batches below their points, from the largest down, wherever there is room for the text."""
     span, last = math.log10(x[1] / x[0]), math.inf
     for point in reversed(points):
         at = math.log10(point.intensity)

@@ -1,4 +1,4 @@
-"""The two pictures of the first screen: one measured CPU against one card, and the card's overhead share by batch."""
+"""The two charts of the first screen: one measured CPU against one card, and the card's overhead share by batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
 
 PLOT_PX = 240
-WRAP_AT = 70  # characters of a footnote line that a phone shows whole
+WRAP_AT = 70  # characters of a footnote line that fit on a phone
 PALE = 0.65
 SHARE_WORDS = (
     "Overhead share: what is left of a modelled step without its arithmetic and its memory traffic, such as handing "
@@ -30,16 +30,16 @@ SHARE_WORDS = (
 
 
 def overhead_share(parts: ModelledParts) -> float:
-    """Share of a modelled step in which the device does no useful work, 0 to 1: 1 − (arithmetic + traffic) ÷ step time.
+    """Return the share of a modelled step without useful device work, 0 to 1: 1 − (arithmetic + traffic) ÷ step time.
 
-    The traced share of a GPU step is 1 − time with a kernel running ÷ step time, and a kernel runs while it computes
-    or moves memory. Both overlap a little within an operation, so the share is rather too small than too large.
+    The traced share of a GPU step is 1 − time with a kernel running ÷ step time, and a kernel runs while it computes or
+    moves memory. Both overlap a little within an operation, so the share errs on the small side.
     """
     return max(0.0, 1 - (parts.arithmetic_ms + parts.bandwidth_ms) / parts.step_ms)
 
 
 def share_words(card: Against) -> str:
-    """The overhead share at the smallest and the largest modelled batch, in words; empty where none is modelled."""
+    """Return the overhead share at the smallest and the largest modelled batch, in words; empty if none is modelled."""
     steps = [point for point in card.curve.stretch if isinstance(point, Modelled)]
     if not steps:
         return ""
@@ -52,8 +52,9 @@ def share_words(card: Against) -> str:
 
 
 def steps_figure(run: Run, answer: Answer, index: int, card: Against) -> go.Figure:
-    """Step time (ms) by batch of the run's target ``index``, solid, and of the card, dashed and hollow, with the
-    crossover between them. A card without numbers leaves the CPU alone.
+    """Draw step time (ms) by batch of the run's target ``index``, solid, and of the card, dashed and hollow.
+
+    Their crossover is marked. A card without numbers leaves the CPU alone.
     """
     figure, beside = go.Figure(), overlay(card)
     values = beside.add_steps(figure)
@@ -68,7 +69,7 @@ def steps_figure(run: Run, answer: Answer, index: int, card: Against) -> go.Figu
 
 
 def share_figure(run: Run, card: Against) -> go.Figure:
-    """The card's :func:`overhead_share` (%) by batch, where its steps are modelled; there must be one."""
+    """Draw the card's :func:`overhead_share` (%) by batch, from its modelled steps, of which there must be one."""
     figure, steps = go.Figure(), [point for point in card.curve.stretch if isinstance(point, Modelled)]
     batches, shares = [point.batch for point in steps], [100 * overhead_share(point.parts) for point in steps]
     name = literal(f"{card.spec.name} (modelled, no interval)")
@@ -83,11 +84,11 @@ def share_figure(run: Run, card: Against) -> go.Figure:
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(linear_axis("Overhead share", (0, 104), " %", (0, 25, 50, 75, 100)))
     notes = [*SHARE_WORDS, f"Dashed and hollow: {card.spec.name}, modelled; {card.settings}. No worker ran for it."]
-    rows = 2  # as much above the plot as the other picture has, so that both stand at one height
+    rows = 2  # as many as the other chart has, so that both plots align
     title = "Overhead share by batch (modelled)"
     return frame(figure, title, [], _foot(run, notes), legend_rows=rows, label_rows=1, plot_px=PLOT_PX)
 
 
 def _foot(run: Run, notes: Sequence[str]) -> list[str]:
-    """The notes, what was computed and on which machine, in lines of :data:`WRAP_AT`."""
+    """Return the notes, the workload and the machine, in lines of :data:`WRAP_AT`."""
     return wrapped([*notes, f"{workload_line(run)}.", environment_line(run)], WRAP_AT)

@@ -1,9 +1,9 @@
-"""What one step of a workload computes, operation by operation: kernels, FLOPs and memory traffic at a given batch.
+"""The computation of one step of a workload by operation: kernels, FLOPs and memory traffic at a given batch.
 
 A layer's operations are its main kernel (a matrix product, a convolution) and the element-wise passes that TensorFlow
-runs around it as kernels of their own. Training adds the loss, the gradients in reverse order and the optimizer. XLA
-fuses element-wise passes with each other and with the layers before them, so that they launch and move less; a fused
-build (:mod:`core.hardware.conditions`) has one kernel for each layer, loss and variable, but still one after the other.
+runs around it as separate kernels. Training adds the loss, the gradients in reverse order and the optimizer. XLA fuses
+element-wise passes with each other and with the layers before them, so that they launch and move less; a fused build
+(:mod:`core.hardware.conditions`) has one kernel per layer, loss and variable, but still one after the other.
 """
 
 from __future__ import annotations
@@ -29,22 +29,28 @@ WIDTH_BYTES = 4
 HALF_BYTES = 2
 LOSS_KERNELS = {"forward": 18, "backward": 8}
 """Softmax cross-entropy with its mean and Keras's running mean of the loss, most of them on single numbers; counted in
-traced graphs."""
+traced graphs.
+"""
 LOSS_PASSES = 4
-"""Reads and writes of all outputs in either direction."""
+"""Reads and writes of all outputs in each direction."""
 TILE, SPLIT_SUM = 64, 512
-"""A block of a GPU makes some 64 × 64 results of a product; libraries split sums that are longer than some 512 among
-blocks where there would be too few (Nvidia, Matrix Multiplication Background User's Guide)."""
+"""A block of a GPU computes about 64 × 64 results of a product; libraries split sums longer than about 512 among blocks
+if there would be too few blocks (NVIDIA, Matrix Multiplication Background User's Guide).
+"""
 ATTENTION_PRODUCTS = 8
-"""Of the kernels of an attention layer, those of its four projections: a product and a bias each."""
+"""Number of an attention layer's kernels that belong to its four projections: a product and a bias each."""
 FUSED_INSIDE = {"normalisation": 0.0, "elementwise": 0.0, "attention": 1.6}
-"""Reads and writes of what a layer makes inside where it is one kernel, 2 otherwise; of an attention the masks of its
-dropout are bytes."""
+"""Reads and writes of a layer's internal values if it is one kernel, else 2; the dropout masks of attention are
+bytes.
+"""
 FLASH_TENSORS, FLASH_TENSORS_BACKWARD = 1, 2
-"""Fours of tensors as large as the input that attention in one kernel reads or writes: queries, keys, values and the
-result, and in the backward pass the gradients of them, too (Dao et al. 2022)."""
+"""Sets of four tensors as large as the input that attention in one kernel reads or writes: queries, keys, values and
+the result, and in the backward pass also their gradients (Dao et al. 2022).
+"""
 ALIGNED = {"half": 8, "single": 4}
-"""Channels in and out that tensor cores take without padding, by the width of the values (cuDNN's guide)."""
+"""Multiples of channels in and out that tensor cores take without padding, by the width of the values (cuDNN's
+guide).
+"""
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,8 @@ class Op:
     """One operation of a step. ``kernels`` counts launches, ``sequential`` the dependent steps that share the work
     (time steps of a recurrent layer), ``flops`` a multiply-add as 2, ``bytes`` what is read and written.
 
-    ``tiles``: blocks that can work on it side by side; infinite where that limits nothing. ``tensor``: whether its
-    shape allows tensor cores.
+    ``tiles``: blocks that can work on it in parallel; infinite if that limits nothing. ``tensor``: its shape allows
+    tensor cores.
     """
 
     name: str
@@ -69,7 +75,7 @@ class Op:
 
 @dataclass(frozen=True)
 class _Update:
-    """An optimizer's kernels for one variable, and the values of 4 bytes that they read or write for each parameter."""
+    """An optimizer's kernels for one variable, and the 4-byte values that they read or write per parameter."""
 
     kernels: int
     passes: int
@@ -84,8 +90,10 @@ FUSED_UPDATES: dict[Optimizer, _Update] = {"sgd": _Update(1, 3), "momentum": _Up
 
 @dataclass(frozen=True)
 class _How:
-    """How the kernels of a step are made: ``fused`` where each layer is one, ``joined`` where XLA also makes layers
-    without weights part of the ones before them, ``flash`` where attention is one kernel that never writes its scores.
+    """The way in which the kernels of a step are built.
+
+    ``fused``: each layer is one kernel. ``joined``: XLA also merges layers without weights into the ones before them.
+    ``flash``: attention is one kernel that never writes its scores.
     """
 
     training: bool
@@ -161,7 +169,7 @@ def _backward(layer: Shaped, batch: int, how: _How) -> list[Op]:
 def _parts(
     layer: Shaped, name: str, phase: Phase, kernels: int, flops: float, moved: float, batch: int, how: _How
 ) -> list[Op]:
-    """One operation, or for an attention its projections and its scores, whose shapes differ."""
+    """Return one operation, or for attention its projections and its scores, whose shapes differ."""
     kind, product = layer.kernels.kind, layer.product
     if kind == "attention" and product is not None:
         return _attention(layer, product, name, phase, kernels, flops, moved, batch, how)
@@ -177,7 +185,10 @@ def _attention(
     layer: Shaped, product: Product, name: str, phase: Phase, kernels: int, flops: float, moved: float, batch: int,
     how: _How,
 ) -> list[Op]:  # fmt: skip
-    """``product`` is that of one projection; the scores of all heads are products of their own."""
+    """Return the projections and the scores of an attention layer; ``product`` is that of one projection.
+
+    The scores of all heads are products of their own.
+    """
     projected = min(flops, 8.0 * product.rows * product.columns * product.depth * batch)
     values = 8.0 * product.rows * product.columns * batch
     weights = layer.touched(batch)
@@ -185,7 +196,7 @@ def _attention(
     ours = max(1, round(kernels * ATTENTION_PRODUCTS / layer.kernels.kernels))
     if flops < projected or (phase == "backward" and "input" in name):
         return [Op(name, "dense", phase, ours, flops, through, 1, 4 * _tiles(product, name, batch))]
-    theirs = max(1, kernels - ours) * (2 if phase == "backward" else 1)  # both gradients of the scores are here
+    theirs = max(1, kernels - ours) * (2 if phase == "backward" else 1)  # both gradients of the scores are counted here
     scores = moved - through
     if how.flash:
         theirs = 1
@@ -197,7 +208,7 @@ def _attention(
 
 
 def _tiles(product: Product, name: str, batch: int) -> float:
-    """Blocks that can work side by side: of the results of forward, weight gradient or input gradient."""
+    """Return the blocks that can work in parallel on the results of forward, weight gradient or input gradient."""
     rows, columns, depth = float(product.rows * batch), float(product.columns), float(product.depth)
     if name.endswith("weight gradient"):
         rows, depth = depth, rows
@@ -207,18 +218,18 @@ def _tiles(product: Product, name: str, batch: int) -> float:
 
 
 def blocks(rows: Numbers, columns: Numbers, depth: Numbers) -> Numbers:
-    """Blocks of a product of rows × columns results with sums of ``depth``, of one or of many products at once."""
+    """Return the blocks of a product of rows × columns results with sums of ``depth``, for one or many products."""
     return np.ceil(rows / TILE) * np.ceil(columns / TILE) * np.maximum(1.0, depth / SPLIT_SUM)
 
 
 def _moved(layer: Shaped, batch: int, how: _How, traversals: float) -> float:
-    """Bytes in and out: inputs, outputs, what is made inside, weights, and ``traversals`` of the outputs beside."""
+    """Return the bytes in and out: inputs, outputs, internal values, weights, and ``traversals`` more outputs."""
     kind, outputs = layer.kernels.kind, layer.count.activations
     inside = 2.0 if not how.fused else FUSED_INSIDE.get(kind, 2.0)
-    if kind in PRODUCTS:  # what an activation function keeps its own pass moves
+    if kind in PRODUCTS:  # the activation's own pass moves what it keeps
         inside = 0.0
     values = layer.inputs + outputs * (1 + traversals) + inside * layer.count.internal
-    if how.joined and kind == "elementwise":  # XLA has the layer before in registers: other inputs remain
+    if how.joined and kind == "elementwise":  # XLA keeps the previous layer in registers: only other inputs remain
         values = max(0, layer.inputs - outputs)
     return float(how.width * (values * batch + layer.touched(batch)))
 
@@ -234,8 +245,9 @@ def _kernels(layer: Shaped, kernels: int, how: _How) -> int:
 
 
 def _pass(layer: Shaped, name: str, phase: Phase, batch: int, how: _How) -> Op:
-    """Element-wise kernels one after the other, each reading and writing all values. Fused, there is one alone; a bias
-    is added by the product itself, and its gradient reads the values once.
+    """Return the element-wise kernels of a layer, each reading and writing all values.
+
+    Fused, there is only one; the product itself adds a bias, and the bias gradient reads the values once.
     """
     values = float(layer.count.activations * batch)
     kernels, traversals = layer.passes, 2.0 * layer.passes
@@ -252,6 +264,6 @@ def _update(layer: Shaped, optimizer: Optimizer, how: _How) -> list[Op]:
         return []
     update = (FUSED_UPDATES if how.fused else UPDATES)[optimizer]
     kernels, moved = update.kernels * variables, update.passes * WIDTH_BYTES
-    if how.half and not how.fused:  # the weights' copy in half precision, and the gradient's in single
+    if how.half and not how.fused:  # a half-precision copy of the weights and a single-precision copy of the gradient
         kernels, moved = kernels + 2 * variables, moved + 2 * (WIDTH_BYTES + HALF_BYTES)
     return [Op(f"{layer.count.name} update", "optimizer", "optimizer", kernels, update.passes * size, moved * size)]

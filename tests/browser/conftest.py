@@ -27,7 +27,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with a stored run and studies, for tests that only look at it."""
+    """Yield the address of a server with a stored run and studies, for tests that only look at it."""
     folder = tmp_path_factory.mktemp("server")
     with _served(folder, studies=True) as address:
         yield address
@@ -35,21 +35,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[str]:
-    """The address of a server with a stored run, for a test that writes or must be the first."""
+    """Yield the address of a server with a stored run, for a test that writes or must be the first."""
     with _served(tmp_path, studies=False) as address:
         yield address
 
 
 @pytest.fixture
 def serve() -> Callable[..., Any]:
-    """Makes a server over a folder, for a test that outlives it."""
+    """Return a function that serves a folder, for a test that outlives its server."""
     return _served
 
 
 @contextmanager
 def _served(folder: Path, studies: bool, variables: dict[str, str] | None = None) -> Iterator[str]:
-    """A server over a new store, which must not have died or loaded a framework in the end. Ends with its children.
-    ``variables`` are its environment, else this process's, in which other tests may have hidden all GPUs.
+    """Serve a new store, and check at the end that the server lives and has loaded no framework.
+
+    It ends with its children.
+
+    Args:
+        variables: Its environment; by default this process's, in which other tests may have hidden all GPUs.
     """
     _fill(folder / "data", studies)
     address = f"http://localhost:{(port := free_port())}"
@@ -84,7 +88,7 @@ def _fill(data: Path, studies: bool) -> None:
 
 
 def _loaded(pid: int) -> str:
-    """Shared libraries mapped into the server, where the system shows them."""
+    """Return the shared libraries mapped into the server, if the system shows them."""
     maps = Path(f"/proc/{pid}/maps")
     return maps.read_text().lower() if maps.exists() else ""
 
@@ -103,7 +107,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def open_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens an address in a browser that knows nothing of other tests."""
+    """Yield a function that opens an address in a browser without state of other tests."""
     contexts = []
 
     def open_tab(address: str, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What holds on every page: no other host asked, one heading, a title, names that differ, keys, contrast, a phone."""
+"""Properties of every page: no other host requested, one heading, a title, distinct names, keys, contrast, a phone."""
 
 import json
 import re
@@ -20,11 +20,11 @@ EVERY = tuple(PAGES)
 OF_A_RUN = ("crossover", "overhead", "diagnosis", "batch", "hardware")
 
 MAIN_BUTTON = {"start": "Measure this CPU", "sweep": "Measure this machine"}
-"""Pages that are for pressing one button."""
+"""Pages whose purpose is to press one button."""
 TAB_STOPS = 8
 FIELDS = ("combobox", "spinbutton", "textbox", "button", "slider", "checkbox", "switch")
 PARTS = ("Increment", "Decrement", "Open")
-"""Of Streamlit's own fields, whose names are those of the fields around them."""
+"""Parts of Streamlit's own fields, whose names are those of the fields around them."""
 
 STREAMLITS: dict[str, tuple[str, str]] = {
     "presentation-role-conflict": (
@@ -32,12 +32,12 @@ STREAMLITS: dict[str, tuple[str, str]] = {
         "The field for files, which stands open on Fleet: its frame has the name that its button has, too.",
     ),
 }
-"""By axe-core's rule: a pattern of the HTML that breaks it and is Streamlit's own, and why we leave it."""
+"""Exceptions by axe-core rule: a pattern of Streamlit's own HTML that breaks it, and the reason for leaving it."""
 
 
 @pytest.fixture
 def opened(server: str, open_tab: OpenTab) -> Iterator[Callable[..., Any]]:
-    """A page in its first state, all of it drawn, by a browser with an empty cache, which asks no other host."""
+    """Yield a function that opens a page in its first state, fully drawn, and check that no other host is requested."""
     asked: set[str] = set()
 
     def open_page(name: str, size: tuple[int, int] = (1440, 900), **options: Any) -> Any:
@@ -60,7 +60,9 @@ def hosts_of(asked: Iterable[str]) -> set[str]:
 
 
 def named_fields(snapshot: str) -> list[tuple[str, str]]:
-    """Role and name of what can be operated, but for the menu of each chart: the chart has a name, its menu has not."""
+    """Return role and name of everything operable, except each chart's menu: the chart has a name, its menu has
+    none.
+    """
     found, chart = [], -1
     for line in snapshot.splitlines():
         depth = len(line) - len(line.lstrip())
@@ -110,10 +112,10 @@ def test_axe_finds_nothing_that_is_ours(opened: Callable[..., Any], name: str, s
 
 @pytest.mark.parametrize("name", MAIN_BUTTON)
 def test_the_main_button_is_reached_by_few_tab_stops(opened: Callable[..., Any], name: str) -> None:
-    for _ in range(5):  # a page that is drawn once more in between loses the place of the focus
+    for _ in range(5):  # a redraw in between loses the focus
         page = opened(name)
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.innerText") == "Skip to main content"  # past the menu, the first
+        assert page.evaluate("document.activeElement.innerText") == "Skip to main content"  # past the menu
         page.keyboard.press("Enter")
         expect(page.locator("[data-testid=stMain]")).to_be_focused()
         page.wait_for_timeout(1000)

@@ -1,4 +1,4 @@
-"""The history in a real browser: rows chosen, compared under an address of their own, deleted and brought back."""
+"""The history in a real browser: rows selected, compared under their own address, deleted and restored."""
 
 import re
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]
-HEADER_PX, ROW_PX, BOX_PX = 35, 35, 16  # of the table, and the middle of a row's box
+HEADER_PX, ROW_PX, BOX_PX = 35, 35, 16  # of the table; the last is the middle of a row's box
 
 
 @pytest.fixture
 def address(own_server: str, tmp_path: Path) -> str:
-    """Of the history of a server with three runs; the one that it begins with has the seed 1."""
+    """Return the address of the history of a server with three runs; the initial one has the seed 1."""
     store = Store(f"sqlite:///{tmp_path / 'data' / 'runs.sqlite3'}")
     for seed in (2, 3):
         store.add(make_run(seed))
@@ -27,7 +27,7 @@ def address(own_server: str, tmp_path: Path) -> str:
 
 
 def choose(page: Any, *rows: int) -> None:
-    """Tick rows; the table is a canvas."""
+    """Tick rows of the table, which is a canvas."""
     settle(page)
     for row in rows:
         box = page.get_by_test_id("stDataFrame").first.bounding_box()

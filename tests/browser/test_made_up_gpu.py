@@ -18,7 +18,7 @@ SECOND = "Device, target 2"
 
 
 def sweep(state: str, folder: Path) -> None:
-    """A real sweep of few batches, kept in the folder's store."""
+    """Run a real sweep of few batches, stored in the folder."""
     command = [sys.executable, "-m", "core", "sweep", "--preset", "784-128-10", "--targets", *STATES[state].targets,
                "--batches", "8,512", "--no-refine", "--budget", "30"]  # fmt: skip
     variables = environment(state, folder)
@@ -27,7 +27,7 @@ def sweep(state: str, folder: Path) -> None:
 
 
 def choose(page: Any, box: Any, words: str) -> None:
-    """An option of a short list, which a script that still runs would close again."""
+    """Choose an option of a short list, which a script that still runs would close again."""
     from playwright.sync_api import TimeoutError as Closed
 
     for patience_ms in (5_000, 10_000, PATIENCE_MS):
@@ -50,7 +50,7 @@ def test_a_sweep_of_the_made_up_gpu_from_the_button_to_its_trace(
         page.get_by_role("button", name="Measure this machine").click()
         cancel = page.get_by_role("button", name="Cancel")
         expect(cancel).to_be_visible()
-        expect(cancel).to_have_count(0, timeout=2 * PATIENCE_MS)  # else the page would lead to the stored run
+        expect(cancel).to_have_count(0, timeout=2 * PATIENCE_MS)  # otherwise the page would lead to the stored run
         expect(page.get_by_text(re.compile("Made-up CPU .*Made-up GPU")).first).to_be_visible()
         go(page, "Overhead")
         expect(page.get_by_text(re.compile("the device computes during"))).to_be_visible()
@@ -68,7 +68,7 @@ def test_a_gpu_without_cupti_is_measured_and_why_it_cannot_be_traced_is_said(
         expect(page.get_by_text(re.compile("could not be traced.*CUPTI")).first).to_be_visible()
         go(page, "Overhead")
         expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
-        assert page.get_by_text("the device computes during").count() == 0  # a trace of the host is none of the GPU
+        assert page.get_by_text("the device computes during").count() == 0  # a trace of the host is not one of the GPU
         assert page.locator("[data-testid=stException]").count() == 0
 
 
@@ -87,4 +87,4 @@ def test_a_gpu_that_is_too_new_is_named_not_proposed_and_refused(
         settle(page)
         page.get_by_role("button", name="Measure this machine").click()
         expect(told).to_have_count(2)
-        assert not list(tmp_path.glob("activity-*"))  # which a worker leaves
+        assert not list(tmp_path.glob("activity-*"))  # left by a worker

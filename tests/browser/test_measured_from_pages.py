@@ -1,4 +1,4 @@
-"""Uploads and measurements in a real browser: what tabs of one server see of each other."""
+"""Uploads and measurements in a real browser, and what the tabs of one server see of each other."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def test_an_upload_is_kept_once_and_a_bad_one_is_refused(own_server: str, open_t
 
 
 LONG = "/sweep?batches=1,4,256,512,1024,2048,3072,4096&budget=3600"
-"""A form with batch sizes and a budget for minutes, so that its sweep goes on however slowly the browser looks."""
+"""A form with batch sizes and a budget for minutes, so that its sweep runs on however slow the browser is."""
 
 
 def measure(page: Any) -> None:
@@ -52,7 +52,7 @@ LEFT = re.compile(r"at most (?:(\d+) min)? ?(?:(\d+) s)? left")
 
 
 def assert_ticks(counter: Any) -> None:
-    """The time that is left goes down in the browser, whatever the server does."""
+    """Check that the remaining time counts down in the browser, whatever the server does."""
     expect(counter).to_have_text(LEFT)
     before = counter.inner_text()
     expect(counter).not_to_have_text(before)
@@ -60,7 +60,7 @@ def assert_ticks(counter: Any) -> None:
 
 
 def left_s(words: str) -> int:
-    """The seconds in ``at most 59 min 07 s left``."""
+    """Parse the seconds of ``at most 59 min 07 s left``."""
     found = LEFT.fullmatch(words)
     assert found, words
     return 60 * int(found[1] or 0) + int(found[2] or 0)
@@ -87,17 +87,17 @@ def test_a_real_sweep_is_seen_by_every_tab_and_can_be_cancelled(own_server: str,
 def test_a_server_that_is_ended_leaves_a_sweep_that_can_be_resumed(
     tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
 ) -> None:
-    with serve(tmp_path, studies=False) as address:  # ends it with SIGTERM
+    with serve(tmp_path, studies=False) as address:  # the fixture ends it with SIGTERM
         measure(open_tab(f"{address}{LONG}"))
     store = Store(f"sqlite:///{tmp_path / 'data' / 'runs.sqlite3'}")
     newest = store.summaries()[0]
     store.close()
-    assert newest.status == "interrupted"  # by the server itself: nothing has looked at its store since
+    assert newest.status == "interrupted"  # by the server itself: nothing else has opened its store since
     assert newest.rounds > 0
 
 
 def test_a_real_cell_is_traced_from_the_page(own_server: str, open_tab: OpenTab) -> None:
-    """The button starts a worker, and the page turns to the new trace when it is there."""
+    """Check that the button starts a worker, and that the page shows the new trace when it exists."""
     page = open_tab(f"{own_server}/overhead?run={make_run(1).id}")
     page.get_by_role("button", name="Trace this batch").click()
     expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
@@ -106,12 +106,12 @@ def test_a_real_cell_is_traced_from_the_page(own_server: str, open_tab: OpenTab)
 
 
 def test_what_another_process_measures_is_counted_down_above_every_page(own_server: str, open_tab: OpenTab) -> None:
-    """It appears and goes without a reload, and the seconds go down between two questions to the server."""
+    """Check that the line appears and goes without a reload, and that its seconds count down between two requests."""
     page = open_tab(f"{own_server}/history")
     line = page.locator(".st-key-running")
     expect(page.get_by_role("heading", name="History")).to_be_visible()
     assert line.count() == 0
-    with machine_lock("A long sweep") as held:  # in the folder of the server's lock
+    with machine_lock("A long sweep") as held:  # in the folder of the server's lock file
         held.ends_in(300)
         expect(line).to_contain_text("A long sweep")
         left = line.locator(".left")

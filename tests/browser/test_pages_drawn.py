@@ -1,4 +1,4 @@
-"""Every page in a real browser: what AppTest cannot see. Nothing here writes, so one server does."""
+"""Every page in a real browser, for what AppTest cannot see. Nothing here writes, so one server suffices."""
 
 import os
 import re
@@ -17,7 +17,7 @@ OpenTab = Callable[..., Any]
 
 
 def test_cold_deep_link_opens_the_run_inside_the_frame(own_server: str, open_tab: OpenTab) -> None:
-    """Its first request: before it, the server knows of no page."""
+    """Check the first request, before which the server knows of no page."""
     run = make_run(1)
     page = open_tab(f"{own_server}/crossover?run={run.id}")
     expect(page.get_by_role("heading", name=run.name)).to_be_visible()
@@ -33,7 +33,9 @@ def test_cold_deep_link_opens_the_run_inside_the_frame(own_server: str, open_tab
 def test_without_a_gpu_the_first_screen_answers_above_the_fold(
     tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
 ) -> None:
-    """Sentence, button and both plots with their axes; another card is another answer; a phone scrolls down only."""
+    """Check sentence, button and both plots with their axes; another card gives another answer; a phone scrolls down
+    only.
+    """
     with serve(tmp_path, studies=False, variables={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}) as address:
         page = open_tab(address)
         page.set_viewport_size({"width": 1440, "height": 900})
@@ -70,14 +72,14 @@ def test_dark_browser_gets_a_dark_page_and_dark_charts(server: str, open_tab: Op
 
 @pytest.mark.parametrize("path", ["crossover", "overhead", "pipeline", "diagnosis", "frontier", "scaling"])
 def test_a_narrow_window_holds_the_one_picture_and_nothing_overlaps(server: str, open_tab: OpenTab, path: str) -> None:
-    """The run's verdict, and traces, diagnosis and studies of the shipped example."""
+    """Check the run's verdict, and traces, diagnosis and studies of the shipped example."""
     address = f"?run={make_run(1).id}" if path == "crossover" else f"?run={load_example('sweep').id}"
-    shown = {"frontier": example_id(kind_of("frontier")), "scaling": "study-s"}  # the latter ships none
+    shown = {"frontier": example_id(kind_of("frontier")), "scaling": "study-s"}  # scaling ships no example
     study = f"&study={shown[path]}" if path in shown else ""
     page = open_tab(f"{server}/{path}{address}{study}")
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
     said = page.get_by_text(re.compile("measured" if path == "crossover" else "recorded"))
-    expect(said.locator("visible=true").first).to_be_visible()  # more of it is folded away
+    expect(said.locator("visible=true").first).to_be_visible()  # other parts of it are folded
     assert page.locator("[data-testid=stException]").count() == 0
     page.set_viewport_size({"width": 1024, "height": 768})
     settle(page)
@@ -108,7 +110,7 @@ def test_a_part_of_the_evidence_is_drawn_once_it_is_opened(server: str, open_tab
 
 
 def test_the_frontier_map_is_read_out_with_its_sliders(server: str, open_tab: OpenTab) -> None:
-    """A stored study: the map is drawn, its hover says what is interpolated, and the slider turns to another slice."""
+    """Check a stored study: the map is drawn, its hover marks interpolated values, and the slider changes the slice."""
     page = open_tab(f"{server}/frontier?study=study-a")
     page.set_viewport_size({"width": 1024, "height": 768})
     plot = page.locator(".js-plotly-plot")
@@ -128,7 +130,7 @@ def test_the_frontier_map_is_read_out_with_its_sliders(server: str, open_tab: Op
 
 @pytest.mark.parametrize("width", [1440, 1024])
 def test_the_batch_page_draws_every_part(server: str, open_tab: OpenTab, width: int) -> None:
-    """Charts of a part that was folded get their width when it opens, and their words stay apart."""
+    """Check that charts of a folded part get their width when it opens, and that their texts do not overlap."""
     run = make_run(1)
     page = open_tab(f"{server}/batch?run={run.id}")
     page.set_viewport_size({"width": width, "height": 900})
@@ -139,7 +141,7 @@ def test_the_batch_page_draws_every_part(server: str, open_tab: OpenTab, width: 
 
 
 def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open_tab: OpenTab) -> None:
-    """Its words stay apart from the measured ones in a narrow window, and no worker is started for it."""
+    """Check that its texts stay apart from the measured ones in a narrow window, and that no worker starts for it."""
     page = open_tab(f"{server}/sweep")
     page.set_viewport_size({"width": 1024, "height": 768})
     page.get_by_text("More: as proposed").click()
@@ -164,7 +166,9 @@ def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open
 
 @pytest.mark.parametrize("width", [1440, 1024])
 def test_the_hardware_page_draws_modelled_curves_that_say_so(server: str, open_tab: OpenTab, width: int) -> None:
-    """Dashed, hollow and named in the drawn picture itself; every part without an exception, words apart."""
+    """Check that curves are dashed, hollow and named in the drawn chart, every part without an exception, texts
+    apart.
+    """
     run = make_run(1)
     page = open_tab(f"{server}/hardware?run={run.id}&gpus=T4~H100-SXM")
     page.set_viewport_size({"width": width, "height": 900})
@@ -180,7 +184,7 @@ def test_the_hardware_page_draws_modelled_curves_that_say_so(server: str, open_t
 
 
 def test_another_site_may_frame_results_only(server: str, open_tab: OpenTab) -> None:
-    """A click meant for something else must not reach a button."""
+    """Check framing, since a click meant for something else must not reach a button."""
     page = open_tab(f"{server}/crossover?run={make_run(1).id}")
     foreign = server.replace("localhost", "127.0.0.1")  # another origin
     for query, shown in ((f"run={make_run(1).id}&embed=true", True), (f"run={make_run(1).id}", False)):

@@ -1,4 +1,4 @@
-"""The Sweep form in a real browser: what is seen without scrolling, and that its address brings it back."""
+"""The Sweep form in a real browser: what is visible without scrolling, and that its address restores it."""
 
 import re
 from collections.abc import Callable

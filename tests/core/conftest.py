@@ -1,4 +1,4 @@
-"""What holds for every test of the engine."""
+"""Checks for every test of the engine."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.support.simulation import LAUNCHED
 
 @pytest.fixture(autouse=True)
 def no_worker_is_left() -> Iterator[None]:
-    """Whatever a test measures and however that ends, no simulated worker is left open."""
+    """Check that no simulated worker is left open, whatever a test measures and however that ends."""
     LAUNCHED.clear()
     yield
     assert [machine.open_workers for machine in LAUNCHED if machine.open_workers] == []

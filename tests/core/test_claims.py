@@ -1,4 +1,4 @@
-"""Every claim has its test behind it, in the table and in the documents, and answers claim nothing else."""
+"""Every claim has its test, in the table and in the documents, and answers claim nothing else."""
 
 from dataclasses import replace
 from pathlib import Path

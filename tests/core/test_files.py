@@ -1,4 +1,4 @@
-"""Files that users name: what is opened, what is refused with one sentence, and how much is read."""
+"""Files that users name: which are opened, which are refused with one sentence, and how much is read."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ BAD = {
 
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, Path]:
-    """What may lie at the end of a path, by name."""
+    """Create by name what may lie at the end of a path."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").write_bytes(b"hello")
@@ -61,7 +61,7 @@ def test_a_file_is_read_up_to_its_limit(places):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such files")
 def test_a_file_that_says_it_is_empty_is_read_no_further_than_its_limit():
-    """Files of the system have no size; their content still counts."""
+    """Read a file of the system, which has no size but content."""
     with pytest.raises(UserError, match="too large"):
         read_limited(Path("/proc/self/status"), 100, "a plan")
 

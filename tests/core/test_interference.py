@@ -1,4 +1,4 @@
-"""When others disturbed a round: told from what they took, never from how long the round lasted."""
+"""Detection of disturbed rounds: from what other programs took, never from how long the round lasted."""
 
 import pytest
 

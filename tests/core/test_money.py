@@ -1,4 +1,4 @@
-"""The money unit: how it is chosen, and what a list price becomes in it."""
+"""The money unit: its choice, and the conversion of a list price."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_list_price_is_converted_at_the_users_rate_alone() -> None:
     assert (euros.per_hour, euros.currency, euros.dated) == (1.8, "EUR", "2026-05-07")
     assert euros.source == "a list; at 0.9 EUR a US dollar"
     assert LISTED.into(Money()) == LISTED
-    assert LISTED.into(Money(currency="EUR")) == LISTED  # no rate: nobody knows what it is in euros
+    assert LISTED.into(Money(currency="EUR")) == LISTED  # without a rate the price in euros is unknown
     assert euros.into(Money()) == euros
     francs = LISTED.model_copy(update={"currency": "CHF"})
     assert francs.into(Money(currency="EUR", per_usd=0.9)) == francs  # the rate is of dollars alone

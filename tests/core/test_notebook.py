@@ -1,4 +1,4 @@
-"""Measuring from a notebook: what is accepted, what comes back, what is shown; and the notebook in docs, executed."""
+"""Measuring from a notebook: accepted values, results, output; and the notebook in docs, executed."""
 
 import json
 import sys
@@ -40,7 +40,7 @@ JSON = json.dumps(
 
 
 class Model:
-    """What Keras's models have; it cannot be pickled."""
+    """Substitute for Keras's models that cannot be pickled."""
 
     name = "mine <b>"
     layers = ()
@@ -59,7 +59,7 @@ class Model:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Simulated workers on a virtual clock; they cross at batch 48.2."""
+    """Replace workers by simulated ones on a virtual clock; they cross at batch 48.2."""
     machine = Machine(curves=(Curve(0.3, 0.02), Curve(1.0, 0.003)))
 
     def jobs(keep: bool) -> Jobs:

@@ -1,4 +1,4 @@
-"""Every kind of number in its one form."""
+"""The single format of every kind of number."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which networks go with targets of native PyTorch: refused in the plan, before anything starts."""
+"""Networks for targets of native PyTorch; others are refused in the plan, before anything starts."""
 
 import sys
 from pathlib import Path

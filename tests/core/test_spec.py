@@ -1,4 +1,4 @@
-"""The specification: what is accepted, how it is written, and that it survives JSON."""
+"""The specification: accepted values, notation, and that it survives JSON."""
 
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ from core.studies.sweep.plan import SweepPlan
 
 @st.composite
 def any_target(draw: st.DrawFn) -> Target:
-    """What some framework can be asked for."""
+    """Draw a target that some framework supports."""
     framework = draw(st.sampled_from(list(FRAMEWORKS.values())))
     kind = draw(st.sampled_from(framework.devices))
     device = f"{kind}:{draw(st.integers(0, 63))}" if kind in ("gpu", "tpu") else kind

@@ -1,4 +1,4 @@
-"""What is left of a text from outside before it is shown."""
+"""Cleaning of foreign text before it is shown."""
 
 import json
 import sys

@@ -21,7 +21,7 @@ HEAD = 'SOURCE = ""'
 
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
-    """A folder as the product's is, and a zip file of it."""
+    """Return a folder like the product's, and a zip file of it."""
     folder = tmp_path / "product" / "breakeven-main"
     for name in ("core/__init__.py", "requirements.txt", "docs/requirements.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def packed(tmp_path: Path) -> Path:
 
 
 class Recorded:
-    """What the notebook starts, in place of :class:`subprocess.Popen`."""
+    """Substitute for :class:`subprocess.Popen` that records what the notebook starts."""
 
     started: ClassVar[list[tuple[list[str], Path]]] = []
     returncode = 0
@@ -61,7 +61,7 @@ def run_book(monkeypatch: pytest.MonkeyPatch, source: str, **choices: str) -> li
 
 
 def understood(arguments: list[str]) -> dict[str, Any]:
-    """The options of a command of ours, none of it run. Raises click.UsageError for one that it does not have."""
+    """Parse a command of ours without running it, or raise click.UsageError for an unknown option."""
     group = click.Context(commands, info_name="breakeven")
     name, command, rest = commands.resolve_command(group, arguments)
     assert command is not None

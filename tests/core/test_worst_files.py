@@ -28,7 +28,9 @@ CHOSEN = (
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_it_ends_and_takes_less_than_a_gigabyte(name: str, tmp_path: Path) -> None:
-    """Processor time beyond :data:`benchmarks.readers.GIVEN_UP_S` and memory beyond 6 GB end it with a signal."""
+    """Run the command; CPU time beyond :data:`benchmarks.readers.GIVEN_UP_S` and memory beyond 6 GB end it with a
+    signal.
+    """
     cost = readers.cost(SHAPES[name], tmp_path)
     assert cost.status in (0, 1, 2), cost
     assert cost.peak_mb < readers.MOST_MB, cost

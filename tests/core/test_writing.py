@@ -13,7 +13,7 @@ from core.files import write_whole
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that takes what is written, and is full when it must be kept."""
+    """Simulate a disk that accepts a write and is full at fsync."""
 
     def fsync(_: int) -> None:
         raise OSError(28, "No space left on device")

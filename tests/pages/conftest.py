@@ -1,4 +1,4 @@
-"""Every page test has its own engine; caches of other tests are forgotten; the example is one made for tests."""
+"""Isolation of page tests: each has its own engine, empty caches, and an example made for tests."""
 
 import gc
 from collections.abc import Iterator
@@ -23,8 +23,10 @@ from tests.support.runs import make_environment, make_run
 
 @pytest.fixture(autouse=True, scope="module")
 def quick_collection() -> Iterator[None]:
-    """Streamlit collects garbage around every run of a script: half a second each where the process has loaded the
-    frameworks for other tests. Their objects are left out while a file of page tests runs.
+    """Freeze existing objects while a file of page tests runs.
+
+    Streamlit collects garbage around every run of a script, which takes half a second each if the process has loaded
+    the frameworks for other tests.
     """
     gc.freeze()
     yield
@@ -33,7 +35,9 @@ def quick_collection() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a test does to a page, its script ends without an exception, within a minute on a busy machine."""
+    """Check that a page's script ends without an exception, within a minute on a busy machine, whatever a test does to
+    it.
+    """
     run = AppTest._run
 
     def checked(at: AppTest, widget_state: Any = None, timeout: float | None = None) -> AppTest:
@@ -45,19 +49,21 @@ def no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class OneServer(PagesManager):
-    """Takes what AppTest resets before every run: that the router has run once, which a server knows until it ends."""
+    """Pages manager that ignores AppTest's reset before every run, since a server remembers that its router has run."""
 
 
 @pytest.fixture(autouse=True)
 def cold_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test is one server: cold at its first page, and a click is handled in the first run of the script after it."""
+    """Make a test one server: cold at its first page, and a click is handled in the first run of the script after
+    it.
+    """
     monkeypatch.setattr(PagesManager, "uses_pages_directory", None)
     monkeypatch.setattr(app_test, "PagesManager", OneServer)
 
 
 @pytest.fixture(autouse=True)
 def quiet_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other programs do on the machine that runs the tests is on no page."""
+    """Hide other programs of the machine that runs the tests from all pages."""
     monkeypatch.setattr(neighbours.Watch, "look", lambda _: Interference())
 
 
@@ -73,7 +79,7 @@ def engine(data_dir: Path, example: Run, monkeypatch: pytest.MonkeyPatch) -> Ite
     fake = fake_engine()
     monkeypatch.setattr(registry, "engine", lambda: fake)
     monkeypatch.setattr(registry, "load_example", lambda kind: example if kind == SWEEP.name else load_example(kind))
-    monkeypatch.setattr(registry, "quieten", lambda: None)  # takes longer than a page
+    monkeypatch.setattr(registry, "quieten", lambda: None)  # it takes longer than a page
     two = machine.Machine(("cpu",), {"cpu": "CPU"}, 2, ("Install the driver.",))
     monkeypatch.setattr(machine, "devices", lambda: two)
     yield fake
@@ -88,7 +94,7 @@ def no_example(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def this_machine(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runs' own machine, with 8 GB free."""
+    """Use the runs' own machine, with 8 GB free."""
     assert engine
     monkeypatch.setattr(machine, "now", make_environment)
     monkeypatch.setattr(form, "available_memory_bytes", lambda: 8 * GB)

@@ -1,4 +1,4 @@
-"""The Memory tab of the Batch page: what is predicted, what a search confirmed, and what is refused."""
+"""The Memory tab of the Batch page: predictions, confirmations by a search, and refusals."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Batch page: what it says of a run, what it refuses, what it starts, and every state of its two studies."""
+"""The Batch page: its sentences on a run, refusals, starts, and every state of its two studies."""
 
 import json
 import re

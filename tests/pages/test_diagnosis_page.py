@@ -1,4 +1,4 @@
-"""The Diagnosis page up to its result: what it refuses, what it starts, and every state of a diagnosis under way."""
+"""The Diagnosis page up to its result: refusals, starts, and every state of a diagnosis under way."""
 
 from typing import Any
 

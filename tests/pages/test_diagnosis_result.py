@@ -1,4 +1,4 @@
-"""The result on the Diagnosis page: each verdict, what qualifies it, which diagnosis is shown, the embedded view."""
+"""The result on the Diagnosis page: each verdict, its qualifications, the choice of a diagnosis, the embedded view."""
 
 from typing import Any
 

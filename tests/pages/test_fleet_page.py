@@ -1,4 +1,4 @@
-"""The Fleet page: what it says of machines, what it offers with and without a cluster, and what the history lists."""
+"""The Fleet page: its sentences on machines, its offers with and without a cluster, and the history's list."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ def kept(engine: Any, study: FleetStudy) -> str:
 
 
 def titles(at: AppTest) -> list[str]:
-    """Of the charts; the strip above a plot has bold words, too."""
+    """Return the titles of the charts; the strip above a plot has bold words, too."""
     return [json.loads(chart.proto.spec)["layout"]["meta"]["words"]["title"] for chart in at.get("plotly_chart")]
 
 

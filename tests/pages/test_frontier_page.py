@@ -1,4 +1,4 @@
-"""The Frontier page: what it proposes and refuses, what it starts, and what it says of a study."""
+"""The Frontier page: proposals, refusals, starts, and its sentences on a study."""
 
 import json
 from typing import Any

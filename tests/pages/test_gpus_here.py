@@ -1,4 +1,4 @@
-"""What the Sweep page says of this machine's GPUs, and which of them it proposes."""
+"""The Sweep page's sentences on this machine's GPUs, and the ones that it proposes."""
 
 from collections.abc import Callable
 from typing import Any

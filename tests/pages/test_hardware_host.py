@@ -1,4 +1,4 @@
-"""The Hardware page's host overhead and cards of one's own: measured, assumed, kept, refused."""
+"""The Hardware page's host overhead and the user's own cards: measured, assumed, stored, refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The Hardware page: what it says of a run, what it refuses, what it starts, and that nothing leaves it unlabelled."""
+"""The Hardware page: its sentences on a run, refusals, starts, and that nothing leaves it unlabelled."""
 
 import json
 import re
@@ -65,7 +65,7 @@ def test_what_would_make_more_cards_clear_stands_beside_the_button_that_does_it(
     assert said
     assert 0 < int(said[2]) <= int(said[1])
     assert not at.button(key="measure_host").disabled
-    unfold(at, "Host overhead")  # which has the same button
+    unfold(at, "Host overhead")  # this part has the same button
     assert not at.exception
 
 
@@ -168,7 +168,7 @@ def test_the_table_has_every_card_sorted_as_chosen_and_withheld_ones_last(engine
 
 
 def test_a_card_that_is_not_clear_says_what_would_make_it_clear(engine: Any) -> None:
-    """The CPU takes just what the card is modelled to take, so that no interval can tell them apart."""
+    """Give the CPU the step times that the card is modelled to take, so that no interval separates them."""
     first = cpu_run(lambda batch: 0.5 + 0.2 * batch, BATCHES)
     options = draft.usual_options(first, analyse(first), 0, catalogue())
     curve = page.compared(first, analyse(first), options, {}).reading("T4").curve
@@ -248,7 +248,7 @@ def test_without_any_chosen_card_the_cpu_stands_alone(engine: Any) -> None:
 
 
 def unlabelled(value: Any, labelled: bool = False, path: str = "") -> Iterator[str]:
-    """Paths of numbers with no label in their own object or one that holds it."""
+    """Yield the paths of numbers without a label in their own object or an enclosing one."""
     if isinstance(value, dict):
         labelled = labelled or value.get("label") in LABELS
         for key, inner in value.items():
@@ -279,7 +279,7 @@ def test_the_file_holds_every_card_and_no_number_without_a_label(engine: Any) ->
     assert all(one["needed"] and one["roofline"]["points"] for one in data["chosen"])
     assert all(card["curve"]["host"]["label"] == "assumed" for card in data["cards"])
     del data["label"]
-    assert list(unlabelled(data)) == []  # cards and details carry their own, wherever they are copied to
+    assert list(unlabelled(data)) == []  # cards and details carry their own labels
 
 
 def test_where_the_settings_of_this_cpu_were_not_measured_one_click_does_it(engine: Any) -> None:
@@ -290,7 +290,7 @@ def test_where_the_settings_of_this_cpu_were_not_measured_one_click_does_it(engi
     at.button(key="measure_sweep").click().run()
     (started,) = [plan for _, plan in engine.jobs.started]
     assert started.plan == look_plan(RUN.plan.workload, 2)
-    assert at.title[0].value == start.QUESTION  # where its progress is
+    assert at.title[0].value == start.QUESTION  # the page with its progress
     engine.jobs.show(sweeping(started, active=False))
     measured = make_run(1, LOOK_BATCHES, floors_ms=(0.1, 0.3, 0.2), slopes_ms=(0.02, 0.03, 0.01))
     keep(engine.store, planned(measured, targets=started.plan.targets, workload=RUN.plan.workload))

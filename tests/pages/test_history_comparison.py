@@ -1,4 +1,4 @@
-"""Comparing runs on the History page: what is selected, what its address names, what differs."""
+"""Comparing runs on the History page: the selection, its address, the differences."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, s
     assert "B against A: the crossover is at batch" in text_of(at)
     assert "Same network, targets, machine and pipeline." in text_of(at)
     assert not at.warning
-    again = compared(*reversed(ids))  # another reader at the same address
+    again = compared(*reversed(ids))  # another user at the same address
     assert at.query_params["compare"] in (again.query_params["compare"], *again.query_params["compare"])
     assert titles(again) == titles(at)
     again.button(key="all_studies").click().run()

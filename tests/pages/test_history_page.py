@@ -51,7 +51,7 @@ def test_several_rows_are_deleted_together_and_brought_back(engine: Any, select:
     select(at)
     assert names(at) == ["784-128-10, made from seed 1"]
     assert "Deleted 2 studies. It can be brought back until" in text_of(at)
-    at = open_page("history")  # a reload, or another reader
+    at = open_page("history")  # a reload, or another user
     at.button(key="undo").click().run()
     assert names(at) == [f"784-128-10, made from seed {seed}" for seed in (3, 2, 1)]
     assert "Deleted" not in text_of(at)
@@ -93,7 +93,7 @@ def test_the_list_says_what_each_study_says(engine: Any) -> None:
         ({"tag": "release"}, {"784-128-10, made from seed 2"}),
         ({"kind": "Pipeline study", "tag": "release"}, set()),
     ],
-    ids=lambda value: "" if isinstance(value, set) else str(value),  # a set has another order in every process
+    ids=lambda value: "" if isinstance(value, set) else str(value),  # the order of a set differs between processes
 )
 def test_what_is_looked_for_stands_in_the_address(engine: Any, address: dict[str, str], found: set[str]) -> None:
     runs = [keep(engine.store, make_run(seed)) for seed in (1, 2)]

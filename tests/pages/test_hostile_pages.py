@@ -33,14 +33,14 @@ TEXT_ONLY = {"options", "default", "id", "form_id", "page", "query_string", "alt
              "file_name", "element_id", "page_script_hash", "language", "user_key"}  # fmt: skip
 """Fields of elements that no browser takes for Markdown."""
 TAGS = {"<b>", "</b>", "<br>", "<i>", "</i>", "<extra>", "</extra>"}
-"""What our charts write themselves."""
+"""Tags that our charts write themselves."""
 OURS = {STYLE.strip(), TICKER.strip()}
 """HTML of our own, with nothing from outside in it."""
 LINKS = {"link_open", "image", "html_inline", "html_block"}
 
 
 def strings(message: Message) -> Iterator[tuple[str, str]]:
-    """Every text of an element, with the name of its field."""
+    """Yield every text of an element, with the name of its field."""
     for field, value in message.ListFields():
         for part in value if field.is_repeated else [value]:
             if isinstance(part, Message):
@@ -50,7 +50,7 @@ def strings(message: Message) -> Iterator[tuple[str, str]]:
 
 
 def check_markdown(text: str) -> None:
-    """The text holds no payload, and Markdown finds neither link nor image nor HTML in it."""
+    """Check that the text holds no payload, and that Markdown finds neither link nor image nor HTML in it."""
     assert not [markup for markup in MARKUP if markup in text], text
     for block in MarkdownIt().parse(text):
         for token in (block, *(block.children or ())):
@@ -59,7 +59,7 @@ def check_markdown(text: str) -> None:
 
 def check_chart(spec: str) -> None:
     figure = json.loads(spec)
-    words = figure["layout"].pop("meta", {})  # what the page says around it, as Markdown of its own; plotly shows none
+    words = figure["layout"].pop("meta", {})  # text around the chart, as Markdown; Plotly shows none of it
     assert not any(set(text) & set(ACTING) for text in texts_of(words))
     for text in texts_of(figure):
         assert not set(text) & set(ACTING), text
@@ -68,7 +68,7 @@ def check_chart(spec: str) -> None:
 
 
 def check(at: AppTest) -> str:
-    """All that a page shows, none of it live."""
+    """Return everything that a page shows, after checking that none of it is live."""
     seen: list[str] = []
     waiting: list[Any] = [at._tree]
     while waiting:
@@ -98,13 +98,13 @@ def check(at: AppTest) -> str:
 
 @pytest.fixture(autouse=True)
 def all_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pages fold away is drawn, too."""
+    """Draw folded parts of pages, too."""
     monkeypatch.setattr(frame, "folded", lambda parts: [draw() for draw in parts.values()])
 
 
 @pytest.fixture
 def stored(engine: Any) -> Any:
-    """Every hostile record in the store."""
+    """Store every hostile record."""
     keep(engine.store, RUN)
     for kind, record in RECORDS.items():
         if kind != "sweep":
@@ -113,7 +113,7 @@ def stored(engine: Any) -> Any:
 
 
 def hostile_card(**more: Any) -> OwnCard:
-    """A card of the user's own whose every text is hostile."""
+    """Return a user's card with hostile text in every field."""
     price = CardPrice(per_hour=1.0, currency="EUR", dated="2026-11-01", source=HOSTILE[:400])
     facts = {"fp32_tflops": 20.0, "memory_gb": 16.0, "bandwidth_gb_s": 500.0, "link_gb_s": 16.0}
     return OwnCard.model_validate({"name": "Ours", "title": HOSTILE[:400], "link": HOSTILE[:80], **facts} | more
@@ -122,7 +122,7 @@ def hostile_card(**more: Any) -> OwnCard:
 
 @pytest.mark.usefixtures("this_machine", "stored")
 def test_the_pages_show_it_as_text_and_most_of_it_somewhere() -> None:
-    """Else nothing would have been seen."""
+    """Check that pages show the text, since otherwise nothing would have been tested."""
     said = {page: check(open_page(page, run=RUN.id)) for page in PAGES}
     dull = [page for page, text in said.items() if not any(mark(field) in text for field in FILLER.filled)]
     assert dull == []
@@ -174,7 +174,7 @@ def test_a_page_shows_its_address_as_text(page: str, name: str, monkeypatch: pyt
 @pytest.mark.usefixtures("this_machine", "stored")
 def test_a_page_shows_what_happens_as_text(page: str, state: str, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at = Progress("measuring", HOSTILE, 5, 14, 30.0, 90.0)
-    if state not in ("elsewhere", "refused"):  # which stand beside buttons that are folded, too
+    if state not in ("elsewhere", "refused"):  # these stand beside folded buttons
         monkeypatch.setattr(frame, "folded", lambda _: None)
     if state == "elsewhere":
         engine.jobs.elsewhere = HOSTILE

@@ -1,4 +1,4 @@
-"""The Sweep page on a machine with a made-up GPU says what the command ``devices`` says."""
+"""The Sweep page on a machine with a made-up GPU agrees with the command ``devices``."""
 
 from pathlib import Path
 from typing import Any

@@ -39,7 +39,7 @@ def choose(at: AppTest, name: str = CARD) -> AppTest:
 
 
 def withhold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No number for any card."""
+    """Withhold the numbers of all cards."""
 
     def nothing(spec: Any, _workload: Any, _target: Any, batches: Any, *_: Any) -> CardCurve:
         return make_curve(lambda _: 1.0, batches, withheld=batches, gpu=spec.name)

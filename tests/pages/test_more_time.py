@@ -1,4 +1,4 @@
-"""“Measure N more” beside a verdict: what it promises, what it starts, and where it is not offered."""
+"""“Measure N more” beside a verdict: its promise, its start, and where it is not offered."""
 
 from typing import Any
 

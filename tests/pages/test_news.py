@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def asked(at: AppTest) -> dict[str, tuple[bool, bool]]:
-    """By part of the page whether it waits for changes, and for pauses."""
+    """Return by part of the page if it waits for changes, and for pauses."""
     parts = {}
     for element in at.get("bidi_component"):
         if "breakeven/news" in element.proto.json:
@@ -49,7 +49,7 @@ def test_on_other_pages_only_changes_are_waited_for(engine: Any, measures: bool)
 
 
 class Browser:
-    """A question to the server, held on an event loop in a thread of its own."""
+    """A request to the server, held on an event loop in its own thread."""
 
     def __init__(self, seen: str, pauses: bool) -> None:
         self.sent: list[str] = []
@@ -62,7 +62,7 @@ class Browser:
         pass
 
     async def receive(self) -> None:
-        """A message that comes only when the tab is closed."""
+        """Wait for the message that comes only when the tab is closed."""
         while not self._leaves.is_set():
             await asyncio.sleep(0.005)
 
@@ -73,7 +73,7 @@ class Browser:
         pass
 
     def told(self) -> list[str]:
-        """What was sent, once the question has ended."""
+        """Return what was sent, once the request has ended."""
         self._thread.join(20)
         assert not self._thread.is_alive()
         return self.sent

@@ -1,4 +1,4 @@
-"""The Overhead page: what the GPU was doing along the batch, and joules a sample."""
+"""The Overhead page: the GPU's activity along the batch, and joules per sample."""
 
 import json
 from typing import Any

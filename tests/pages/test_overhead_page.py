@@ -1,4 +1,4 @@
-"""The Overhead page: where a step goes, for every state of a run's traces; a trace of one more cell on request."""
+"""The Overhead page: where a step's time goes, for every state of a run's traces; one more trace on request."""
 
 import json
 import threading
@@ -34,7 +34,7 @@ def open_run(engine: Any, *cells: TracedCell, **query: Any) -> AppTest:
 
 
 def picture(at: AppTest, index: int) -> str:
-    """All that a chart holds, as readable text."""
+    """Return the content of a chart as readable text."""
     return json.dumps(json.loads(at.get("plotly_chart")[index].proto.spec), ensure_ascii=False)
 
 
@@ -165,7 +165,7 @@ def test_tracing_goes_through_the_job_queue_and_the_new_trace_is_shown(
     ((task, plan),) = engine.jobs.started
     assert task.describe(plan) == "Trace of 2 threads at batch 256"
     tools = tools_of(engine)
-    thread = threading.Thread(target=task.run, args=(tools, plan))  # as the engine does, without a session
+    thread = threading.Thread(target=task.run, args=(tools, plan))  # like the engine, without a session
     thread.start()
     thread.join()
     assert asked == [(tools, at.query_params["run"], 1, 256)]

@@ -1,4 +1,4 @@
-"""The Pipeline page: what it proposes and refuses, what it starts, and what it says of a study."""
+"""The Pipeline page: proposals, refusals, starts, and its sentences on a study."""
 
 from pathlib import Path
 from typing import Any

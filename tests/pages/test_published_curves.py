@@ -1,4 +1,4 @@
-"""Published curves on the Hardware page: every entry with its source, its sentence and its picture, and the way out."""
+"""Published curves on the Hardware page: every entry with its source, its sentence and its chart, and the link out."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A read-only server: every page shows what it has and says once why there is nothing to press."""
+"""A read-only server: every page shows its content and says once why there is nothing to press."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ PAGES = (
 
 @pytest.fixture
 def shown(engine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A server that only reads, over a history with studies."""
+    """Return a read-only server over a history with studies."""
     keep(engine.store, RUN, status="cancelled")
     keep_study(engine, "pipeline")
     engine.store.delete(keep_study(engine, "host", study_id="20260105-gone"))

@@ -1,4 +1,4 @@
-"""What all pages of one run do alike: which run they open, what they say where there is nothing to show, embedding."""
+"""Common behaviour of all pages of one run: the run that they open, their sentences without content, embedding."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_an_unknown_run_is_said_with_a_way_on(page: str, run_id: str) -> None:
 def test_names_cannot_smuggle_markup(engine: Any, page: str) -> None:
     names = {"name": "[x](http://evil.example) **b** :red[z]", "target_names": ("**a**", ":red[b]")}
     at = open_page(page, run=keep(engine.store, RUN.model_copy(update=names)))
-    if page not in ("batch", "hardware"):  # whose heading is their question
+    if page not in ("batch", "hardware"):  # their heading is their question
         assert "\\[x\\](http" in at.title[0].value.replace("&#58;", ":")
     shown = [element.value for kind in ("title", "header", "subheader", "caption") for element in getattr(at, kind)]
     shown += [option.content for group in at.button_group for option in group.proto.options]
@@ -137,7 +137,7 @@ def test_the_menu_stays_with_the_run_that_was_opened_until_another_was_measured(
 
 
 def from_the_menu(at: AppTest, page: str) -> str:
-    """The run that a page shows when it is opened without one in its address."""
+    """Return the run that a page shows when it is opened without one in its address."""
     at.query_params.clear()
     at._page_hash = calc_hash(page)
     at.run()
@@ -147,7 +147,7 @@ def from_the_menu(at: AppTest, page: str) -> str:
 
 @pytest.mark.parametrize("page", navigation.PAGES)
 def test_nothing_can_be_pressed_in_an_embedded_view(engine: Any, page: str) -> None:
-    """Other pages may show it in a frame, where a click may be meant for something else."""
+    """Check for buttons, since other pages may show it in a frame, where a click may be meant for something else."""
     keep(engine.store, make_run(1))
     for kind in ("frontier", "pipeline", "diagnosis", "noise", "memory", "host"):
         engine.jobs.show(running(kind))

@@ -1,4 +1,4 @@
-"""The Scaling page: what it says without two GPUs, the form, a result, the estimate so far."""
+"""The Scaling page: its sentence without two GPUs, the form, a result, the estimate so far."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_with_gpus_they_are_doubled_and_all_run_alike(engine: Any, monkeypatch: 
     plan = start(engine, at, "scaling")
     way = "precision=mixed_float16,execution=graph"
     assert [str(target) for target in plan.targets] == [f"gpu:0,{way}", f"gpu:0+1,{way}", f"gpu:0+1+2,{way}"]
-    assert {96, 192} < set(plan.batches)  # which weak scaling on three devices needs
+    assert {96, 192} < set(plan.batches)  # needed for weak scaling on three devices
 
 
 def test_jax_is_offered_with_its_own_ways_and_one_sentence_where_it_is_not_installed(

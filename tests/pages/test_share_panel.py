@@ -1,4 +1,4 @@
-"""*Share* beside a result: its link and whom it reaches, the view without menus, a button a file."""
+"""*Share* beside a result: its link and its reach, the view without menus, one button per file."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("this_machine")
 
 
 def page() -> None:
-    """What a page of a run does, run by the test as a page of its own."""
+    """Act as a page of a run; the test runs this as its own page."""
     from functools import partial
 
     import streamlit as st

@@ -1,4 +1,4 @@
-"""The first screen of a machine without a GPU: question, answer, pictures, and the click that measures this CPU."""
+"""The first screen of a machine without a GPU: question, answer, charts, and the click that measures this CPU."""
 
 import dataclasses
 import html
@@ -104,7 +104,9 @@ def test_an_address_opens_with_its_card_and_none_chosen_elsewhere_is_the_usual_o
 def test_the_button_starts_a_short_look_and_after_that_a_sweep_of_the_best_two_settings(
     engine: Any, example: Run
 ) -> None:
-    """Both of the network on the screen; the sweep as a form that nobody touched has it but for its targets."""
+    """Check that both are of the network on the screen; the sweep is that of an untouched form except for its
+    targets.
+    """
     assert example.plan is not None
     started = press(engine, open_page(""), "sweep")
     assert started.plan == look_plan(example.plan.workload, 2)

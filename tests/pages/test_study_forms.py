@@ -1,4 +1,4 @@
-"""What the forms of all kinds do alike: wrong fields are marked and counted, no two share a name. Progress by time."""
+"""Common behaviour of all forms: wrong fields are marked and counted, no two share a name. Progress by time."""
 
 from dataclasses import replace
 from typing import Any

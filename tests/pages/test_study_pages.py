@@ -1,4 +1,4 @@
-"""What all pages that measure something do alike: start, progress, cancel, refuse, fail, show what is kept."""
+"""Common behaviour of all pages that measure: start, progress, cancel, refuse, fail, show stored results."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("this_machine")
 
 
 def left_s(at: Any) -> float:
-    """The seconds that the countdown beside a running measurement begins with."""
+    """Return the seconds at which the countdown beside a running measurement begins."""
     shown = [json.loads(element.proto.json) for element in at.get("bidi_component")]
     (left,) = [float(data["left_s"]) for data in shown if "left_s" in data]
     return left
@@ -46,7 +46,9 @@ every_frame = pytest.mark.parametrize("place", FRAMED, ids=str)
 
 
 def test_every_kind_has_its_place() -> None:
-    """A fleet run begins on a cluster only (tests/pages/test_fleet_page.py), a validation by its command."""
+    """Check all kinds but two: a fleet run begins on a cluster only (tests/pages/test_fleet_page.py), a validation by
+    its command.
+    """
     assert {place.kind for place in (SWEEP, *STUDIES)} == set(kinds()) - {"fleet", "validation"}
     assert {place.kind for place in STUDIES} == set(MADE) - {"fleet", "validation"}
 
@@ -192,8 +194,9 @@ def test_a_measurement_of_another_process_is_said(engine: Any, place: Place) -> 
 
 
 def test_a_page_sees_within_seconds_that_another_process_measures(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look at the lock every three seconds; the page runs again only when what it says has changed. The router
-    does so above every page (tests/pages/test_chip.py).
+    """Check for one look at the lock every three seconds; the page runs again only when its content has changed.
+
+    The router does the same above every page (tests/pages/test_chip.py).
     """
     seen: list[Any] = []
     reruns: list[bool] = []
@@ -266,7 +269,7 @@ def test_the_error_of_another_kind_is_not_shown(engine: Any, place: Place) -> No
 def test_a_change_just_before_the_click_is_what_starts(
     engine: Any, place: Place, field: tuple[str, str], choose: Any, chosen: Callable[[Any], bool]
 ) -> None:
-    """Both reach the server in one run of the script, as where a field is left by clicking the button."""
+    """Send both to the server in one run of the script, as when a field is left by clicking the button."""
     at = place.open(engine)
     element, key = field
     getattr(at, element)(key=key).set_value(choose)

@@ -1,4 +1,4 @@
-"""What all pages of a study do alike with what is kept: its result, what qualifies it, the example, and embedded."""
+"""Common behaviour of all study pages with stored studies: result, qualifications, the example, embedding."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Sweep page: what it proposes, what it refuses, what it starts, and every state of a sweep."""
+"""The Sweep page: proposals, refusals, starts, and every state of a sweep."""
 
 import gc
 import html
@@ -77,12 +77,12 @@ def test_code_is_no_family_of_the_form_and_the_perceptron_is_its_first() -> None
 
 
 def errors(at: AppTest) -> list[str]:
-    """Sentences beside fields, as they are read on the page."""
+    """Return the sentences beside fields, as they are read on the page."""
     return [html.unescape(error.value).replace("\\", "") for error in at.error]
 
 
 def known_to(family: Any) -> list[str]:
-    """Names of the families whose titles a selectbox shows."""
+    """Return the names of the families whose titles a selectbox shows."""
     return [name for name, kind in families().items() if kind.title in family.options]
 
 
@@ -117,7 +117,7 @@ def test_sizes_that_do_not_go_together_get_one_sentence() -> None:
 
 
 def architecture(units: object) -> bytes:
-    """What ``model.to_json()`` writes for one Dense layer on 5 values."""
+    """Return the output of ``model.to_json()`` for one Dense layer on 5 values."""
     dense = {"class_name": "Dense", "config": {"name": "dense_of_mine", "units": units}}
     start = {"class_name": "InputLayer", "config": {"batch_shape": [None, 5], "dtype": "float32", "name": "input"}}
     return json.dumps({"class_name": "Sequential", "config": {"name": "s", "layers": [start, dense]}}).encode()
@@ -258,7 +258,7 @@ def test_of_sweeps_without_a_round_only_an_interrupted_one_is_offered(engine: An
 
 
 def test_a_sweep_whose_end_could_not_be_stored_can_be_resumed(engine: Any) -> None:
-    """The store failed while it was measured, so it still says that it is running, in this process."""
+    """Let the store fail during the measurement, so that it still says that the sweep is running, in this process."""
     run = make_run(9).model_copy(update={"label": "measured"})
     engine.store.begin(run)
     assert "resume" not in [b.key for b in open_page().button], "another process may be measuring it"

@@ -1,4 +1,4 @@
-"""The Sweep page's settings in its address: a link or a reload brings them back, a hostile one gets a sentence."""
+"""The Sweep page's settings in its address: a link or a reload restores them, a hostile one gets a sentence."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ def settings_of(at: AppTest) -> dict[str, Any]:
 
 
 def more(at: AppTest) -> str:
-    """The label of what is folded."""
+    """Return the label of the folded part."""
     return next(part.label for part in at.expander if part.label.startswith("More&#58;")).replace("&#58;", ":")
 
 
 def change(at: AppTest) -> None:
-    """Some of every kind of setting."""
+    """Change some of every kind of setting."""
     at.menu_button(key="form_networks_mlp").set_value("128-256-128-1").run()
     at.menu_button(key="form_presets").set_value("machine").run()
     at.number_input(key="form_high").set_value(256)
@@ -108,7 +108,7 @@ def test_a_list_of_batches_and_inference_come_back(engine: Any) -> None:
 
 
 def test_an_address_that_comes_late_does_not_put_the_fields_back(engine: Any) -> None:
-    """A second change set off before the browser had what the first one wrote."""
+    """Start a second change before the browser had the address of the first one."""
     at = open_page()
     at.number_input(key="form_budget").set_value(30).run()
     late = settings_of(at)

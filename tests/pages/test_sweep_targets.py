@@ -1,4 +1,4 @@
-"""The targets of the Sweep page's form: added, removed, put there by a preset, offered by framework, refused."""
+"""The targets of the Sweep page's form: added, removed, set by a preset, offered by framework, refused."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def fields(at: AppTest, name: str) -> list[Any]:
 
 
 def headings(at: AppTest) -> list[str]:
-    """What the targets are called, the first of them first."""
+    """Return the names of the targets in their order."""
     texts = [markdown.value for markdown in at.markdown]
     listed = texts[texts.index("**Targets**") + 1 :]
     return [text.strip("*") for text in listed if text.startswith("**")][: len(fields(at, "framework"))]

@@ -26,7 +26,7 @@ def stored(engine: Any, count: int) -> str:
 @pytest.mark.usefixtures("this_machine")
 @pytest.mark.parametrize(("page", "count"), OPENED)
 def test_a_page_opens_and_says_names(engine: Any, monkeypatch: pytest.MonkeyPatch, page: str, count: int) -> None:
-    """What it folds away, too."""
+    """Check folded parts, too."""
     monkeypatch.setattr(frame, "folded", lambda parts: [draw() for draw in parts.values()])
     of_run = {"run": stored(engine, count)} if page in OF_A_RUN else {}
     if not of_run:

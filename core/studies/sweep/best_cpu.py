@@ -1,9 +1,8 @@
-"""The CPU's best setting: which of a run's CPU targets a GPU is compared with, and the short look that measures some.
+"""The CPU's best setting: the CPU target of a run with which a GPU is compared, and the short look that measures some.
 
-Of the CPU targets of a run the best is the one whose three steps, one at the smallest, one at the middle and one at the
-largest batch that all of them have, take the least time together. The large batch counts the most, since that is where
-a GPU may be faster. One setting is named for all batches; where another is clearly faster at one of the three, that is
-said.
+The best CPU target of a run is the one whose three steps, at the smallest, a middle and the largest batch that all of
+them have, take the least time in total. The large batch weighs most, since a GPU may be faster there. One setting is
+named for all batches; if another is clearly faster at one of the three, that is stated.
 """
 
 from __future__ import annotations
@@ -21,28 +20,29 @@ from core.studies.sweep.proposal import with_proposed_budget
 from core.studies.sweep.record import Run
 
 LOOK = "cpu"
-"""The name of the short look among the sets of targets of the command ``sweep``."""
+"""Name of the short look among the sets of targets of the command ``sweep``."""
 LOOK_BATCHES = (1, 32, 1024)
 LOOK_S = 30.0
-"""The shortest budget that a look gets."""
+"""Shortest budget of a look."""
 HALF_FROM = 4
-"""Cores from which half of the threads are tried beside a GPU: often one on each physical core."""
+"""Number of cores from which half of the threads are tried beside a GPU, often one per physical core."""
 
 
 @dataclass(frozen=True)
 class CpuRanking:
-    """``targets`` are the run's CPU targets with a step time, the best first, by their steps at ``batches``."""
+    """Ranking of the run's CPU ``targets`` with a step time, the best first, by their steps at ``batches``."""
 
     targets: tuple[int, ...]
     batches: tuple[int, ...]
 
     @property
     def best(self) -> int:
+        """The index of the best target."""
         return self.targets[0]
 
 
 def cpu_settings(cores: int | None) -> tuple[Target, ...]:
-    """What a CPU may be set to: one thread, half and all of them, and XLA with all."""
+    """Return the settings of a CPU to compare: one thread, half and all of them, and XLA with all."""
     usable = min(cores or 1, MAX_THREADS)
     counts = sorted({1, usable // 2, usable} - {0})
     cpus = [Target(threads=count) for count in counts] if usable > 1 else [Target()]
@@ -50,8 +50,10 @@ def cpu_settings(cores: int | None) -> tuple[Target, ...]:
 
 
 def compared_targets(usual: tuple[Target, ...], cores: int | None) -> tuple[Target, ...]:
-    """What a sweep compares where nothing is named: the machine's ``usual`` targets; where one is a GPU, with the CPU
-    as someone who knows it may set it: all threads, half of them, XLA.
+    """Return the targets of a sweep in which none is named.
+
+    They are the machine's ``usual`` ones; if one is a GPU, also the CPU as an expert may set it: all threads, half of
+    them, XLA.
     """
     gpus = [target for target in usual if target.is_gpu]
     if not gpus:
@@ -61,20 +63,20 @@ def compared_targets(usual: tuple[Target, ...], cores: int | None) -> tuple[Targ
 
 
 def look_plan(workload: Workload, cores: int | None) -> SweepPlan:
-    """The short look: every setting of the CPU at three batches, about half a minute."""
+    """Return the plan of the short look: every setting of the CPU at three batches, about half a minute."""
     plan = SweepPlan(workload=workload, targets=cpu_settings(cores), batches=LOOK_BATCHES, refine=False, trace=False)
     return with_proposed_budget(plan, LOOK_S)
 
 
 def cpu_targets(run: Run, answer: Answer) -> tuple[int, ...]:
-    """The run's CPU targets that have a step time."""
+    """Return the indices of the run's CPU targets that have a step time."""
     measured = {cell.target for cell in answer.cells}
     targets = () if run.plan is None else run.plan.targets
     return tuple(i for i, target in enumerate(targets) if target.device == "cpu" and i in measured)
 
 
 def rank_cpus(run: Run, answer: Answer) -> CpuRanking | None:
-    """The run's CPU targets by their three steps; None without any.
+    """Rank the run's CPU targets by their three steps; None without any.
 
     While some share no batch, the one with the fewest batches is left out.
     """
@@ -90,15 +92,17 @@ def rank_cpus(run: Run, answer: Answer) -> CpuRanking | None:
 
 
 def _three(batches: Sequence[int]) -> tuple[int, ...]:
-    """The smallest, the one nearest to the middle of both ends on a log scale, and the largest."""
+    """Return the smallest batch, the one nearest to the middle of both ends on a log scale, and the largest."""
     middle = math.sqrt(batches[0] * batches[-1])
     nearest = min(batches, key=lambda batch: abs(math.log(batch / middle)))
     return tuple(sorted({batches[0], nearest, batches[-1]}))
 
 
 def setting_words(run: Run, answer: Answer, target: int) -> str:
-    """The CPU target as sentences name it: ``this CPU's best (2 threads, XLA)``, or that it is not the best, or that
-    none beside it was tried. A target that is no CPU, or of a run without a plan, has its name.
+    """Return the CPU target's name for sentences, with its rank.
+
+    It is ``this CPU's best (2 threads, XLA)``, or says that it is not the best or that no other setting was tried. A
+    target that is no CPU, or of a run without a plan, has its plain name.
     """
     ranking = rank_cpus(run, answer)
     if run.plan is None or ranking is None or target not in cpu_targets(run, answer):
@@ -117,7 +121,7 @@ def _alone(target: Target) -> str:
 
 
 def choice_line(run: Run, answer: Answer) -> str:
-    """How the best was chosen and among what, or that nothing else was tried; empty without a CPU target."""
+    """Explain how the best was chosen and among which, or that no other was tried; empty without a CPU target."""
     ranking = rank_cpus(run, answer)
     if ranking is None or run.plan is None:
         return ""
@@ -138,13 +142,13 @@ def choice_line(run: Run, answer: Answer) -> str:
 
 
 def look_lines(run: Run, answer: Answer) -> tuple[str, ...]:
-    """What a short look found, for its own report; nothing of another run."""
+    """Return the findings of a short look for its own report; empty for any other run."""
     is_look = run.plan is not None and run.plan.batches == LOOK_BATCHES and all(t.on_cpu for t in run.plan.targets)
     return (choice_line(run, answer),) if is_look and len(run.names) > 1 else ()
 
 
 def _faster_elsewhere(ranking: CpuRanking, answer: Answer, names: Sequence[str]) -> str:
-    """At which of the batches another setting is clearly faster, by intervals that do not meet."""
+    """Name the batches at which another setting is clearly faster, by intervals that do not overlap."""
     cells = {(cell.target, cell.batch): cell for cell in answer.cells}
     sentences = []
     for batch in ranking.batches:

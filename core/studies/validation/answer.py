@@ -1,8 +1,8 @@
-"""What a validation says: how often the truth was inside the interval, the median error, and the common factor. Pure.
+"""The answer of a validation: interval coverage, median error and common factor of the predictions. Pure functions.
 
-The steps of a network share what the model gets wrong about it, so that forty steps are no forty observations. The
-factor's interval is therefore one over networks: the logarithms of measured over predicted are averaged within each
-network, and Student's t over these means (n − 1 degrees of freedom) bounds their mean.
+The steps of a network share the model's errors about it, so forty steps are not forty observations. The interval of the
+factor is therefore one over networks: the logarithms of measured over predicted are averaged within each network, and
+Student's t over these means (n − 1 degrees of freedom) bounds their mean.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_LOG = 700.0
 
 @dataclass(frozen=True)
 class Checked:
-    """One predicted step, and as it was measured, or the ``reason`` why one of the two is missing."""
+    """One predicted step with its measurement, or the ``reason`` why one of the two is missing."""
 
     workload: Workload
     predicted: Prediction
@@ -43,26 +43,27 @@ class Checked:
 
     @property
     def factor(self) -> float | None:
-        """Measured over predicted; None where one of them is missing."""
+        """Measured over predicted; None if one of them is missing."""
         if self.measured is None or self.predicted.step_ms is None:
             return None
         return self.measured.step_ms / self.predicted.step_ms
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Measured over both ends of the predicted interval: it holds 1 where the truth was inside."""
+        """Measured over both ends of the predicted interval; the two enclose 1 if the measured time is inside."""
         if self.measured is None or self.predicted.low_ms is None or self.predicted.high_ms is None:
             return None
         return self.measured.step_ms / self.predicted.high_ms, self.measured.step_ms / self.predicted.low_ms
 
     @property
     def inside(self) -> bool | None:
+        """True if the measured time is inside the predicted interval; None if one of them is missing."""
         return None if self.bounds is None else self.bounds[0] <= 1 <= self.bounds[1]
 
 
 @dataclass(frozen=True)
 class Factor:
-    """By what the measured steps are all longer than predicted; bounds are 95 %, over so many ``networks``."""
+    """The common factor of measured over predicted steps, with 95 % bounds over ``networks`` networks."""
 
     value: float
     low: float
@@ -72,8 +73,10 @@ class Factor:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How one set of predictions fared: of ``measured`` steps so many ``inside`` their interval, the median of
-    |predicted / measured − 1|, and the common factor (None with fewer than two networks).
+    """Agreement of one set of predictions with ``measured`` steps.
+
+    ``inside`` counts those within their interval, ``error`` is the median of |predicted / measured − 1|, and ``factor``
+    the common factor (None with fewer than two networks).
     """
 
     measured: int
@@ -84,8 +87,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Validation:
-    """``first``: the predictions that were written before any block was measured; ``again``: those with the measured
-    host, None where it was not measured.
+    """Every step and its agreement with the predictions.
+
+    ``first``: with the predictions written before any block was measured; ``again``: with those made for the measured
+    host, None if it was not measured.
     """
 
     steps: tuple[Checked, ...]
@@ -94,7 +99,11 @@ class Validation:
 
 
 def validation(study: ValidationStudy) -> Validation:
-    """Raises UserError where no predicted step was measured."""
+    """Return the validation of a study.
+
+    Raises:
+        UserError: No predicted step was measured.
+    """
     steps = checked(study, study.predictions)
     first = agreement(steps)
     if first is None:
@@ -107,7 +116,7 @@ def validation(study: ValidationStudy) -> Validation:
 
 
 def checked(study: ValidationStudy, predictions: Predictions) -> tuple[Checked, ...]:
-    """Every prediction beside the step that its part's sweep measured."""
+    """Return every prediction with the step that its part's sweep measured."""
     found = {number: _cells(study.sweep_of(number)) for number in range(len(study.parts))}
     steps = []
     for one in predictions.steps:
@@ -123,7 +132,7 @@ def _cells(run: Run | None) -> dict[int, CellStats]:
 
 
 def _why(run: Run | None, batch: int) -> str:
-    """Why a step was not measured."""
+    """Return the reason why a step was not measured."""
     cell = None if run is None else next((one for one in run.cells if one.batch == batch), None)
     if cell is None or cell.outcome == "measured":
         return "There was no time for it."
@@ -131,7 +140,7 @@ def _why(run: Run | None, batch: int) -> str:
 
 
 def agreement(steps: Sequence[Checked]) -> Agreement | None:
-    """None where no step has both numbers."""
+    """Return the agreement over the steps that have both numbers; None without any."""
     both = [(one, one.factor) for one in steps if one.factor is not None]
     if not both:
         return None
@@ -144,7 +153,7 @@ def agreement(steps: Sequence[Checked]) -> Agreement | None:
 
 
 def common_factor(logs: Sequence[Sequence[float]]) -> Factor | None:
-    """The factor that networks have in common, from the logarithms of each one's steps."""
+    """Return the factor common to all networks, from the logarithms of each one's steps; None with fewer than two."""
     means = [fmean(each) for each in logs]
     if len(means) < LEAST_NETWORKS:
         return None
@@ -153,5 +162,5 @@ def common_factor(logs: Sequence[Sequence[float]]) -> Factor | None:
 
 
 def _exp(log: float) -> float:
-    """Within what a number can hold: a file of any origin may have any times."""
+    """Return exp(log), clipped to the range of a float, since an imported file may hold any times."""
     return math.exp(max(-MOST_LOG, min(MOST_LOG, log)))

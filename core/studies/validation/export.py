@@ -1,4 +1,4 @@
-"""A validation in words, as one table, and as the file that is kept, imported and offered."""
+"""A validation in words, as a table, and as the file that is stored, imported and offered for download."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ INSIDE_WORDS = {True: "yes", False: "no", None: ""}
 
 
 def inside_sentence(found: Agreement) -> str:
-    """How often the truth was inside the interval, and the median error."""
+    """Describe how many steps were inside the interval, and the median error."""
     of = f"{found.inside} of {counted(found.measured, 'measured step')} ({percent(found.inside / found.measured)})"
     return f"{of} inside the predicted 95 % interval; median error {percent(found.error)}."
 
 
 def factor_sentence(found: Agreement) -> str:
-    """By what factor all steps are off, and whether that shows."""
+    """Describe the factor common to all steps, and say if it is not significant."""
     common = found.factor
     if common is None:
         return "A common factor needs steps of two networks at least."
@@ -35,12 +35,12 @@ def factor_sentence(found: Agreement) -> str:
 
 
 def host_sentence(predictions: Predictions) -> str:
-    """When predictions were written, and what was known of the host then."""
+    """Describe when the predictions were written, and what was known of the host then."""
     return f"Predictions written {moment(predictions.written_at)}, before the first block; host: {predictions.host}."
 
 
 def lines(study: ValidationStudy, found: Validation) -> list[str]:
-    """What it says beside the table, the verdict first."""
+    """Return the sentences beside the table, the verdict first."""
     said = [f"{study.device_words}: {inside_sentence(found.first)}", factor_sentence(found.first)]
     missing = sum(one.factor is None for one in found.steps)
     if missing:
@@ -57,7 +57,7 @@ def lines(study: ValidationStudy, found: Validation) -> list[str]:
 
 
 def row(one: Checked) -> tuple[str | float | None, ...]:
-    """One step, in the order of :data:`COLUMNS`; a step without a comparison ends with why."""
+    """Return one step in the order of :data:`COLUMNS`; a step without a comparison ends with the reason."""
     predicted, measured = one.predicted, one.measured
     return (
         one.workload.network.name,
@@ -73,7 +73,7 @@ def row(one: Checked) -> tuple[str | float | None, ...]:
 
 
 def validation_text(study: ValidationStudy, found: Validation) -> str:
-    """Return the verdict, then every step, then how it was measured."""
+    """Return the verdict, then every step, then a summary of the measurement."""
     rounds = sum(len(run.rounds) for run in study.sweeps)
     traced = sum(len(run.traces) for run in study.sweeps)
     said = [*lines(study, found), "", *table(COLUMNS, map(row, found.steps)), ""]
@@ -86,7 +86,7 @@ def validation_text(study: ValidationStudy, found: Validation) -> str:
 
 
 def validation_data(study: ValidationStudy, found: Validation) -> dict[str, Any]:
-    """Return the same as data; times are ms, ``over_predicted`` is measured over predicted."""
+    """Return the validation as JSON data; times are in ms, ``over_predicted`` is measured over predicted."""
     return {
         "verdict": lines(study, found)[0],
         "label": study.label,

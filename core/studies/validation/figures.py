@@ -1,4 +1,4 @@
-"""Measured over predicted for every step, with the predicted interval: a bar that crosses 1 holds the truth."""
+"""Chart of measured over predicted with the predicted interval: a bar across 1 covers the measured time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from core.studies.validation.export import factor_sentence, host_sentence, insid
 from core.studies.validation.record import ValidationStudy
 
 REACH = 8.0
-"""How far beyond the points an axis shows of their intervals."""
+"""Factor beyond the points up to which an axis shows their intervals."""
 HOW = "Bars: measured over both ends of the predicted 95 % interval. One that crosses 1 holds the truth."
 
 
 def validation_figure(study: ValidationStudy, found: Validation) -> go.Figure:
-    """Measured over predicted step time, by predicted step time (ms); a colour and marker for each network."""
+    """Draw measured over predicted step time, by predicted step time (ms), with a colour and marker per network."""
     figure = go.Figure()
     steps = [one for one in found.steps if one.factor is not None]
     names = list(dict.fromkeys(one.workload.network.name for one in steps))

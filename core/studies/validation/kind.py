@@ -1,4 +1,4 @@
-"""The validation as a kind."""
+"""The study kind of validations."""
 
 from core.studies.kind import Kind
 from core.studies.validation.answer import Validation, validation

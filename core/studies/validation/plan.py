@@ -1,4 +1,4 @@
-"""What a validation predicts and measures: five networks, training and inference, four batch sizes each."""
+"""The predictions and measurements of a validation: five networks, training and inference, four batch sizes each."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ NETWORKS: dict[str, tuple[int, ...]] = {
 MAX_PARTS, MAX_PREDICTIONS, MAX_WORDS = 40, 400, 1_000
 Words = Annotated[str, Field(max_length=MAX_WORDS)]
 CONDITIONS = Conditions(fed=False, build="keras", under_fit=False)
-"""As the sweeps measure: Keras 3 as it is installed, data resident, without the loop of ``fit``."""
+"""Conditions of the sweeps: Keras 3 as it is installed, data resident, without the loop of ``fit``."""
 MINUTES = 30.0
 
 HostOf = Callable[[Workload, Compiled], HostCosts]
-"""What the host costs for steps of that workload and execution."""
+"""Function that returns the host's costs for steps of a workload and an execution."""
 
 
 class Part(Frozen):
-    """What one sweep measures."""
+    """The steps of one sweep."""
 
     workload: Workload
     batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_PARTS)]
 
 
 class Prediction(Frozen):
-    """A step time with its 95 % interval, or the ``reason`` why the model gives none. ``part``: number of the part."""
+    """A step time with its 95 % interval, or the ``reason`` why the model gives none. ``part``: index of the part."""
 
     part: Annotated[int, Field(ge=0, lt=MAX_PARTS)]
     batch: Batch
@@ -71,8 +71,9 @@ class Prediction(Frozen):
 
 
 class Predictions(Frozen):
-    """All of them, as they were written at one time (UTC). ``host`` says what was known of the machine's own costs,
-    ``errors_dated`` which data the intervals rest on.
+    """All predictions, written at one time (UTC).
+
+    ``host`` describes what was known of the machine's own costs, ``errors_dated`` the data behind the intervals.
     """
 
     written_at: Words
@@ -83,8 +84,10 @@ class Predictions(Frozen):
 
 @dataclass(frozen=True)
 class ValidationPlan:
-    """``predictions`` are already written when the plan is made. ``device_name`` is what the driver calls the card that
-    is modelled as ``spec``; ``host`` is the kind of host that is assumed where none was measured.
+    """Plan of a validation, made after its ``predictions`` were written.
+
+    ``device_name`` is the driver's name of the card that is modelled as ``spec``; ``host`` is the kind of host assumed
+    if none was measured.
     """
 
     spec: GpuSpec
@@ -96,7 +99,7 @@ class ValidationPlan:
 
 
 def parts() -> tuple[Part, ...]:
-    """Every sweep in its order: each network is in the first half of them, so that a short time leaves out none."""
+    """Return every sweep in its order; each network is in the first half, so that a short budget leaves none out."""
     modes: tuple[Mode, ...] = get_args(Mode)
     first = [(name, modes[place % 2]) for place, name in enumerate(NETWORKS)]
     second = [(name, modes[1 - place % 2]) for place, name in enumerate(NETWORKS)]
@@ -109,19 +112,19 @@ def parts() -> tuple[Part, ...]:
 def make_plan(
     spec: GpuSpec, device_name: str, target: Target, host: HostKind, study: HostStudy | None, budget_s: float
 ) -> ValidationPlan:
-    """Write the predictions, with the host as ``study`` measured it where there is one, and plan their measurement."""
+    """Write the predictions, with the host as ``study`` measured it if given, and plan their measurement."""
     predictions = predict_all(spec, target, parts(), host_of(study, host))
     return ValidationPlan(spec, device_name, target, host, predictions, budget_s)
 
 
 def host_of(study: HostStudy | None, kind: HostKind) -> HostOf:
-    """The host as it was measured; of that kind where there is no study, or none of such steps."""
+    """Return the measured costs of the host, or those of the kind if there is no study or it lacks such steps."""
 
     def costs(workload: Workload, execution: Compiled) -> HostCosts:
         if study is not None:
             try:
                 return host_of_study(study, workload.mode, execution)
-            except UserError:  # XLA's compiler may be missing there
+            except UserError:  # the study may lack XLA, whose compiler may be missing
                 pass
         return costs_of_kind(kind, execution)
 
@@ -129,7 +132,7 @@ def host_of(study: HostStudy | None, kind: HostKind) -> HostOf:
 
 
 def predict_all(spec: GpuSpec, target: Target, planned: Iterable[Part], host: HostOf) -> Predictions:
-    """Every step as the Hardware page models it, now."""
+    """Predict every step now, as the Hardware page models it."""
     steps: list[Prediction] = []
     words: dict[str, None] = {}
     for number, part in enumerate(planned):

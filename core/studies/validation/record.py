@@ -1,4 +1,4 @@
-"""The record of a validation: predictions with their time, the self-check, and every sweep, raw. It names nobody."""
+"""The record of a validation: timed predictions, the self-check, and every raw sweep, without personal data."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ R = TypeVar("R", Run, HostStudy)
 
 
 class ValidationStudy(Study):
-    """``predictions`` were written before any block was measured, ``again`` once the host had been measured and before
-    the first sweep. ``card`` is the catalogue's, ``device_name`` what the driver calls it.
+    """Stored record of a validation.
 
-    ``host`` is a host study of its own, where the self-check had no time for one.
+    ``predictions`` were written before any block was measured, ``again`` after the host had been measured and before
+    the first sweep. ``card`` is the catalogue's name, ``device_name`` the driver's. ``host`` is a separate host study
+    if the self-check had no time for one.
     """
 
     noun: ClassVar[str] = "validation"
@@ -44,23 +45,23 @@ class ValidationStudy(Study):
 
     @property
     def device_words(self) -> str:
-        """The card as its driver calls it, and as which card it was modelled where that is another name."""
+        """The driver's name of the card, with the catalogue's name if it differs."""
         return self.device_name if self.device_name == self.card else f"{self.device_name} (modelled as {self.card})"
 
     def sweep_of(self, part: int) -> Run | None:
-        """The sweep that measured a part; None where none did."""
+        """Return the sweep that measured a part, or None."""
         workload = self.parts[part].workload if part < len(self.parts) else None
         return next((run for run in self.sweeps if run.plan is not None and run.plan.workload == workload), None)
 
 
 def private_environment(environment: Environment) -> Environment:
-    """The machine without what tells it from others of its kind."""
+    """Return the machine without what distinguishes it from others of its kind."""
     cards = tuple(gpu.model_copy(update={"uuid_hash": None}) for gpu in environment.gpus)
     return environment.model_copy(update={"hostname_hash": "", "gpus": cards})
 
 
 def private(record: R) -> R:
-    """A sweep or a host study without its machine, which stands in the study, names of other programs, and paths."""
+    """Return a sweep or a host study without paths, names of other programs, and its machine, which the study holds."""
     rounds = tuple(item.model_copy(update={"interference": _unnamed(item.interference)}) for item in record.rounds)
     changes: dict[str, Any] = {"environment": None, "rounds": rounds, "warnings": private_warnings(record.warnings)}
     if isinstance(record, Run):
@@ -69,9 +70,10 @@ def private(record: R) -> R:
 
 
 def private_warnings(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
+    """Return the warnings without personal names and paths."""
     return tuple(one.model_copy(update={"text": anonymous(one.text)}) for one in warnings)
 
 
 def _unnamed(seen: Interference) -> Interference:
-    """What other programs took, without their names; that a GPU was shared stays."""
+    """Return the interference without the names of other programs; that a GPU was shared is kept."""
     return seen.model_copy(update={"busiest": (), "gpu_shared_by": (UNSAID,) * bool(seen.gpu_shared_by)})

@@ -1,4 +1,4 @@
-"""Measure what was predicted: the self-check, the host where it has no figures of it, then a sweep for each part."""
+"""Measurement of the predictions: the self-check, the host if that had no time for it, then one sweep per part."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ from core.studies.validation.plan import Part, Predictions, ValidationPlan, host
 from core.studies.validation.record import ValidationStudy, private, private_environment, private_warnings
 
 SELF_CHECK_SHARE, HOST_SHARE = 0.3, 0.1
-"""Of the budget that these take at most; the rest is for sweeps."""
+"""Maximum shares of the budget for these two; the rest is for sweeps."""
 LEAST_SWEEP_S = 40.0
-"""A sweep below that would hardly be through the starts of its workers."""
+"""Shortest budget of a sweep; a shorter one would barely cover the starts of its workers."""
 STEP_WIDTH = 0.03
 """Relative width of an interval at which a step needs no more rounds: far below any error of the model."""
 
 
 def run_validation(tools: StudyTools, plan: ValidationPlan) -> ValidationStudy:
-    """Measure within about the budget, and keep what there was time for. Raises StudyFailed where no step was measured,
-    Cancelled where it was stopped before.
+    """Measure within about the budget, and keep what there was time for.
+
+    Raises:
+        StudyFailed: No step was measured.
+        Cancelled: The study was stopped before any step was measured.
     """
     return _Runner(tools, plan).run()
 
@@ -65,14 +68,14 @@ class _Runner(StudyRunner):
         return new_study(self.plan).model_copy(update=self.envelope(status) | found | machine | warnings)
 
     def _check_machine(self) -> None:
-        """The self-check, whatever it finds: it says what the sweeps rest on. Raises Cancelled."""
+        """Run the self-check and continue whatever it finds, since it documents the sweeps' basis. Raises Cancelled."""
         tools = self._tools("Self-check")
         budget_s = min(SELF_CHECK_S, SELF_CHECK_SHARE * self.budget_s)
         self.selfcheck = run_self_check(tools, SelfCheckPlan(self.plan.target, budget_s))
         self.check()
 
     def _measure_host(self) -> None:
-        """The host by itself, where the self-check had no time for it. Raises Cancelled."""
+        """Measure the host separately if the self-check had no time for it. Raises Cancelled."""
         if self.selfcheck is not None and self.selfcheck.host is not None:
             return
         try:
@@ -85,14 +88,14 @@ class _Runner(StudyRunner):
         self.check()
 
     def _predict_again(self) -> None:
-        """Predict with the host that was measured, before any predicted step is."""
+        """Predict with the measured host, before any predicted step is measured."""
         measured = self.host if self.selfcheck is None or self.selfcheck.host is None else self.selfcheck.host
         if measured is not None:
             host = host_of(measured, self.plan.host)
             self.again = predict_all(self.plan.spec, self.plan.target, self.parts, host)
 
     def _sweep_all(self) -> None:
-        """Each part in its share of what is left, as long as a share is enough. Raises Cancelled."""
+        """Sweep each part within its share of the remaining time, as long as a share is enough. Raises Cancelled."""
         for number, part in enumerate(self.parts):
             self.check()
             left = self.parts[number:]
@@ -109,7 +112,7 @@ class _Runner(StudyRunner):
             budget_s=max(MIN_BUDGET_S, budget_s), step_width=STEP_WIDTH,
         )  # fmt: skip
         tools = self._tools(f"Sweep {number + 1} of {len(self.parts)}, {part.workload.title}")
-        alone = dataclasses.replace(tools, recorder=NullRecorder(), meter=None)  # all time is for rounds and traces
+        alone = dataclasses.replace(tools, recorder=NullRecorder(), meter=None)  # spend all time on rounds and traces
         try:
             self.sweeps.append(private(run_sweep(alone, new_run(sweep, environment=self.environment))))
         except Cancelled:
@@ -119,7 +122,7 @@ class _Runner(StudyRunner):
             self.warnings.append(Warning(code=f"sweep_{number + 1}", text=f"{part.workload.title}: {error}"))
 
     def _tools(self, doing: str) -> StudyTools:
-        """Tools of a part, whose progress is told as that of the whole."""
+        """Return the tools of a part, whose progress is reported as that of the whole."""
         if self.tools.report is unheard:
             return self.tools
 
@@ -131,7 +134,7 @@ class _Runner(StudyRunner):
 
 
 def new_study(plan: ValidationPlan) -> ValidationStudy:
-    """The predictions, of which nothing was measured yet."""
+    """Return a study with the predictions alone, before any measurement."""
     return ValidationStudy(
         status="interrupted",
         created_at=plan.predictions.written_at,

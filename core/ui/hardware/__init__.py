@@ -1,1 +1,1 @@
-"""The page Hardware, and a modelled GPU beside a measured verdict."""
+"""The Hardware page, and a modelled GPU beside a measured verdict."""

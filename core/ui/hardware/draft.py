@@ -1,4 +1,4 @@
-"""From an address and the forms of the Hardware page to options, cards and prices, or what is wrong. Pure."""
+"""Conversion of addresses and forms of the Hardware page to options, cards and prices, or to errors. Pure functions."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from core.text import sentence_case
 from core.ui.addresses import addressed_target, target_address
 from core.ui.checks import Checks
 
-BETWEEN = "~"  # names in an address; needs no escape there
+BETWEEN = "~"  # separates names in an address; needs no escaping there
 USUAL_CARDS = ("T4", "A100-80GB-SXM", "H100-SXM", "RTX-4090")
 USUAL_BATCH = 64
 PRICE_LIMITS = f"A price an hour is above 0 and at most {MAX_PER_HOUR:,.0f}"
 OTHER_LINK = "another"
 STANDINGS = {"not resolved": "not clear"}
-"""Words for what files call otherwise."""
+"""Words on the page for terms that files spell otherwise."""
 NO_PLAN = (
     "Only points were imported for this run. Without its plan there is no workload that could be modelled on a GPU."
 )
@@ -49,9 +49,9 @@ STILL_RUNNING = "This sweep is still running; wait until it has ended. Modelling
 
 @dataclass(frozen=True)
 class Options:
-    """What is compared: the run's target ``index``, the user's ``batch``, up to six ``gpus``, and how steps run.
+    """The settings of a comparison: run target ``index``, the user's ``batch``, up to six ``gpus``, how steps run.
 
-    ``host`` is a host study's id, a kind of host, or empty for the newest study, where there is one.
+    ``host`` is a host study's id, a kind of host, or empty for the newest study, if there is one.
     """
 
     index: int
@@ -64,12 +64,12 @@ class Options:
 
     @property
     def target(self) -> Target:
-        """As the model takes it."""
+        """The target in the model's form."""
         target = Target(device="gpu:0", precision=self.precision, execution=self.execution)
         return self.conditions.as_built(target)
 
     def query(self) -> dict[str, str]:
-        """The same as an address holds it."""
+        """Return the options as address parameters."""
         shown = {
             "against": target_address(self.index),
             "batch": str(self.batch),
@@ -84,7 +84,7 @@ class Options:
 
 
 def refusal(run: Run, index: int | None) -> str | None:
-    """Why nothing can be compared with this run, or None."""
+    """Explain why nothing can be compared with this run, or return None."""
     if run.status == "running":
         return STILL_RUNNING
     if run.plan is None:
@@ -93,7 +93,7 @@ def refusal(run: Run, index: int | None) -> str | None:
 
 
 def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuSpec]) -> Options:
-    """What is compared where nobody chose: steps as the CPU ran them, at the measured batch nearest to 64."""
+    """Return the default options: steps as the CPU ran them, at the measured batch nearest to 64."""
     assert run.plan is not None
     measured = [cell.batch for cell in answer.cells if cell.target == index]
     return Options(
@@ -109,7 +109,7 @@ def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuS
 def read_options(
     query: Mapping[str, str], usual: Options, targets: Sequence[int], cards: Mapping[str, GpuSpec]
 ) -> tuple[Options, tuple[str, ...]]:
-    """The options of an address, ``usual`` ones where it has none; and a sentence for each that cannot be."""
+    """Read the options from an address, with ``usual`` ones for the rest, and a sentence for each that is invalid."""
     options, problems = replace(usual, host=query.get("host", "")), []
     if (side := addressed_target(query.get("against"), targets)) is not None:
         options = replace(options, index=side)
@@ -141,7 +141,7 @@ def _conditions(query: Mapping[str, str], usual: Conditions) -> Conditions:
 
 
 def changed_words(options: Options, usual: Options) -> str:
-    """How the modelled steps run otherwise than usual, as a sentence; empty where they do not."""
+    """Describe as a sentence how the modelled steps run unlike the defaults; empty if they do not."""
     now, then = options.conditions, usual.conditions
     parts = {
         options.precision: options.precision != usual.precision,
@@ -167,14 +167,14 @@ def _named_cards(text: str, cards: Mapping[str, GpuSpec]) -> tuple[tuple[str, ..
 
 
 def wrong_batch(batch: int | None) -> str:
-    """Why this is no batch; empty where it is one."""
+    """Explain why this is no valid batch; empty if it is one."""
     if batch is None or not MIN_BATCH <= batch <= MAX_BATCH:
         return f"A batch lies between {MIN_BATCH} and {MAX_BATCH:,}."
     return ""
 
 
 def unmeasured_batch(run: Run, answer: Answer, index: int, batch: int) -> str:
-    """What cannot be said at a batch outside the CPU's measured range; empty inside it."""
+    """Explain what is unknown at a batch outside the CPU's measured range; empty inside it."""
     measured = [cell.batch for cell in answer.cells if cell.target == index]
     if min(measured) <= batch <= max(measured):
         return ""
@@ -186,7 +186,10 @@ def unmeasured_batch(run: Run, answer: Answer, index: int, batch: int) -> str:
 
 @dataclass(frozen=True)
 class OwnDraft:
-    """The form for a card as it stands; None is an empty number. ``link`` is a known link or :data:`OTHER_LINK`."""
+    """The form for a card in its current state.
+
+    None is an empty number. ``link`` is a known link or :data:`OTHER_LINK`.
+    """
 
     name: str
     fp32_tflops: float | None
@@ -201,7 +204,7 @@ class OwnDraft:
 
 
 def build_own(draft: OwnDraft, taken: Sequence[str]) -> tuple[OwnCard | None, dict[str, str]]:
-    """The card of a form, None while a field is wrong, and the sentence for each.
+    """Build the card of a form, None while a field is wrong, and return an error sentence per field.
 
     Fields: name, fp32_tflops, memory_gb, bandwidth_gb_s, link_gb_s, price, card.
     """
@@ -227,7 +230,7 @@ def build_own(draft: OwnDraft, taken: Sequence[str]) -> tuple[OwnCard | None, di
 
 def _own_card(draft: OwnDraft) -> OwnCard:
     card = OwnCard.model_validate(_own_values(draft))
-    card.spec()  # raises where its numbers contradict each other
+    card.spec()  # raises if its numbers contradict each other
     return card
 
 
@@ -247,14 +250,14 @@ def _own_values(draft: OwnDraft) -> dict[str, Any]:
 
 
 def links() -> tuple[str, ...]:
-    """Links whose rate is known, and :data:`OTHER_LINK`."""
+    """Return the links of known bandwidth, and :data:`OTHER_LINK`."""
     return (*shared().links, OTHER_LINK)
 
 
 def own_prices(
     amounts: Mapping[str, float | None], dated: str, currency: str = LISTED
 ) -> tuple[dict[str, CardPrice], dict[str, str]]:
-    """The user's prices an hour by card, and a sentence for each that cannot be; None leaves the list price."""
+    """Return the user's prices per hour by card, and a sentence for each invalid one; None leaves the list price."""
     prices, errors = {}, {}
     for name, amount in amounts.items():
         if amount is None:
@@ -267,7 +270,7 @@ def own_prices(
 
 
 def card_rows(readings: Sequence[CardReading], decision: Decision) -> list[dict[str, str]]:
-    """The table of all cards as words, in their order; every row says whose label it carries."""
+    """Return the table of all cards as words, in their order; every row names its label."""
     return [_row(reading, decision.card(reading.spec.name), decision.batch) for reading in readings]
 
 
@@ -290,13 +293,13 @@ def _row(reading: CardReading, decided: CardDecision, batch: int) -> dict[str, s
 
 
 def label_of(reading: CardReading) -> str:
-    """``modelled``, beside it the label of points that were really taken; ``withheld`` where there is no number."""
+    """Return ``modelled``, joined with the labels of points really taken, or ``withheld`` without any number."""
     labels = dict.fromkeys(point.label for point in reading.curve.known)
     return " and ".join(sorted(labels)) if labels else "withheld"
 
 
 def settings_lines(run: Run, options: Options, readings: Sequence[CardReading]) -> tuple[str, ...]:
-    """How the cards are modelled to run, once for all that run alike."""
+    """Describe how the cards are modelled to run, once for all cards that run alike."""
     assert run.plan is not None
     cards: dict[str, list[str]] = {}
     for reading in readings:
@@ -308,7 +311,7 @@ def settings_lines(run: Run, options: Options, readings: Sequence[CardReading]) 
 
 
 def goal_rows(known: Errors) -> list[dict[str, str]]:
-    """What the model's error was to be, and what it is with chips and with sources held out."""
+    """Return the goals for the model's error, and the errors reached with chips and with sources held out."""
     return [
         {
             "what": goal.what,
@@ -322,7 +325,7 @@ def goal_rows(known: Errors) -> list[dict[str, str]]:
 
 
 def batch_rows(known: Errors) -> list[dict[str, str]]:
-    """How often intervals of whole networks held, and how wide they are, at small and at large batches."""
+    """Return the coverage and width of the intervals of whole networks at small and at large batches."""
     return [
         {
             "what": what,
@@ -337,7 +340,7 @@ def batch_rows(known: Errors) -> list[dict[str, str]]:
 
 
 def held_out_errors(found: Sequence[HeldOutError]) -> list[dict[str, str]]:
-    """How far the model erred on each card, or each source, held out of its fit."""
+    """Return the model's error on each card, or each source, held out of its fit."""
     return [
         {
             "family": held_out.family,
@@ -365,7 +368,7 @@ CLASS_WORDS = {
 
 
 def class_errors(known: Errors) -> list[dict[str, str]]:
-    """What intervals are made of, by family and what limits the step, and how often they held; borrowed ones last."""
+    """Return the error classes behind the intervals, with their coverage; borrowed ones come last."""
     rows = []
     for key, spread in sorted(known.classes.items(), key=lambda item: item[1].borrowed is not None):
         family, region, *which = key.split("/")

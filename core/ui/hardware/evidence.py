@@ -1,4 +1,4 @@
-"""What modelled numbers rest on, on a page: the host overhead, the model's errors, the facts of cards, the machine."""
+"""The evidence behind modelled numbers on a page: host overhead, the model's errors, facts of cards, the machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from core.ui.words import plain
 
 
 def host(seen: Compared) -> None:
-    """The host's costs: measured or assumed, from what, and the button that measures them."""
+    """Show the host's costs, measured or assumed, with their source and the button that measures them."""
     host = seen.host
     costs = host.costs
     st.header(f"Host overhead: {plain(costs.words)}", anchor=False)
@@ -68,7 +68,7 @@ def _host_table(study: HostStudy) -> None:
 
 
 def accuracy() -> None:
-    """How far the model errs on cards that it never saw, with the date."""
+    """Show the model's error on cards that were held out of its fit, with the date."""
     known = errors()
     with st.expander(f"How far the model errs on what it was not fitted to ({plain(known.dated)})"):
         by_goal: dict[str, Any] = {
@@ -114,7 +114,7 @@ def accuracy() -> None:
 
 
 def show(seen: Compared) -> None:
-    """What everything rests on: accuracy, the facts of the chosen cards, the machine of the run."""
+    """Show the evidence: accuracy, the facts of the chosen cards, the machine of the run."""
     accuracy()
     with st.expander("Facts of the chosen cards, each with its source"):
         for spec in (reading.spec for reading in seen.chosen):

@@ -1,4 +1,4 @@
-"""The forms of the Hardware page: what is compared, the host overhead with its button, prices, a card of one's own."""
+"""The forms of the Hardware page: options, host overhead with its button, prices, the user's own card."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROBLEM = "hardware_problem_card"
 
 
 def options(run: Run, asked: Options, usual: Options, targets: tuple[int, ...], cards: dict[str, GpuSpec]) -> Options:
-    """The row of choices; what they hold now goes into the address."""
+    """Show the row of choices and write their current values to the address."""
     wrong = Places()
     _hold_cards(run, asked, cards)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -71,7 +71,7 @@ def _gpus_key(run: Run) -> str:
 
 
 def _hold_cards(run: Run, asked: Options, cards: dict[str, GpuSpec]) -> None:
-    """The chosen cards in the session; one of the user's may have gone from its file since."""
+    """Keep the chosen cards in the session; a user's own card may have been removed from its file since."""
     key = _gpus_key(run)
     chosen = st.session_state.get(key, asked.gpus)
     if key not in st.session_state or not all(name in cards for name in chosen):
@@ -89,7 +89,7 @@ def _against(run: Run, asked: Options, targets: tuple[int, ...]) -> int:
 
 
 def host(host: page.Host) -> None:
-    """The button that measures the host's costs."""
+    """Show the button that measures the host's costs."""
     busy = busy_sentence()
     again: dict[str, Any] = {"label": "Measure it again", "type": "secondary"}
     page.PAGE.start_button(
@@ -104,7 +104,7 @@ def host(host: page.Host) -> None:
 
 
 def keep_host(host: page.Host) -> None:
-    """Put the host that counts into the address; not while one is measured, to which the page turns afterwards."""
+    """Put the active host into the address, except during a measurement, to whose result the page turns afterwards."""
     if page.PAGE.running() is None and host.study is not None:
         st.query_params["host"] = host.key
 
@@ -114,7 +114,7 @@ def _price_key(name: str) -> str:
 
 
 def prices(cards: dict[str, GpuSpec]) -> tuple[dict[str, CardPrice], dict[str, str]]:
-    """The user's prices as they stand in the session, and what is wrong with them."""
+    """Return the user's prices from the session, and their errors."""
     state = st.session_state
     dated = (state.get("hardware_dated") or date.today()).isoformat()
     amounts = {name: state.get(_price_key(name)) for name in cards}
@@ -122,7 +122,7 @@ def prices(cards: dict[str, GpuSpec]) -> tuple[dict[str, CardPrice], dict[str, s
 
 
 def price_fields(chosen: tuple[GpuSpec, ...], errors: dict[str, str]) -> None:
-    """The fields that :func:`prices` reads, for the chosen cards."""
+    """Show the fields that :func:`prices` reads, for the chosen cards."""
     currency = money.chosen().currency
     st.markdown(
         f"What an hour costs, in {plain(currency)}, for the cards that you compare with. Empty: the list price, with "
@@ -151,7 +151,7 @@ def price_fields(chosen: tuple[GpuSpec, ...], errors: dict[str, str]) -> None:
 
 
 def own(run: Run, cards: dict[str, GpuSpec]) -> None:
-    """The user's cards, and the form for another one."""
+    """Show the user's cards and the form for another one."""
     kept = page.own_cards()[0].gpus
     for card in kept:
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -175,7 +175,7 @@ def own(run: Run, cards: dict[str, GpuSpec]) -> None:
 
 
 def own_words(card: OwnCard) -> str:
-    """A card of the user's in one line."""
+    """Describe a user's card in one line."""
     half = "" if card.half_tflops is None else f" (half {card.half_tflops:g})"
     price = "" if card.price is None else f", {card.price.per_hour:g} {card.price.currency} ({card.price.dated})"
     return (
@@ -222,7 +222,7 @@ def _own_fields(wrong: Places) -> OwnDraft:
 
 
 def _keep(run: Run, card: OwnCard) -> None:
-    """Keep a card and compare with it; the form is empty again."""
+    """Keep a card, add it to the comparison and clear the form."""
     try:
         add_own(data_dir() / FILE_NAME, (card,))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What is proposed where a GPU is set against this CPU: a short look for its best setting, then a whole sweep."""
+"""The run proposed on this CPU for comparing it with a GPU: a short look for its best setting, then a whole sweep."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from core.ui.words import plain
 
 BUTTON = "Find this CPU's best setting"
 RIVALS = 2
-"""As many of a look's settings are measured further, at every batch size."""
+"""Number of a look's settings that are measured further, at every batch size."""
 OFFER = (
     "Which setting of this CPU is the best for this network was not measured here yet. That a GPU is faster than a "
     "badly set CPU says nothing."
@@ -30,7 +30,7 @@ OFFER = (
 
 
 def proposal(workload: Workload) -> draft.SweepOutcome:
-    """The look at this CPU's settings; once there was one, its best two at all batch sizes."""
+    """Return the plan of a look at this CPU's settings, or after a look that of its best two at all batch sizes."""
     here = machine.devices()
     looked = newest_look(workload)
     answer = None if looked is None else registry.answer_of(looked)
@@ -43,19 +43,19 @@ def proposal(workload: Workload) -> draft.SweepOutcome:
 
 
 def newest_look(workload: Workload) -> Run | None:
-    """The newest finished run of this machine in which all of its CPU's settings were measured for the workload."""
+    """Return this machine's newest finished run that measured all of its CPU's settings for the workload."""
     wanted = cpu_settings(machine.devices().threads)
     names = {str(target) for target in wanted}
     for summary in registry.summaries():
         if summary.label == "measured" and summary.status == "finished" and names <= {*summary.target_names}:
-            with suppress(UserError):  # a damaged one says so where it is opened
+            with suppress(UserError):  # a damaged run reports it when opened
                 if (run := registry.find_run(summary.id)).plan is not None and run.plan.workload == workload:
                     return run
     return None
 
 
 def says(plan: SweepPlan) -> str:
-    """What a proposed plan measures."""
+    """Describe what a proposed plan measures."""
     if plan.batches != LOOK_BATCHES:
         return draft.says(plan)
     at = all_of([f"{batch:,}" for batch in plan.batches])
@@ -64,13 +64,17 @@ def says(plan: SweepPlan) -> str:
 
 
 def propose(workload: Workload, label: str, *, elsewhere: bool = False) -> None:
-    """The button for the proposed run, and what it measures or why it cannot be; ``elsewhere``: Start shows it."""
+    """Show the button for the proposed run, with what it measures or why it cannot run.
+
+    Args:
+        elsewhere: The button is on another page than Start, which shows the progress.
+    """
     outcome, busy = proposal(workload), busy_sentence()
 
     def begin(plan: SweepPlan) -> None:
         live.PAGE.start(new_run(plan))
         if elsewhere and live.PAGE.running() is not None:
-            st.switch_page("pages/start.py")  # which shows its progress
+            st.switch_page("pages/start.py")  # Start shows the progress
 
     live.PAGE.start_button(outcome.plan, busy, begin, label=label, icon=":material/speed:")
     if busy:
@@ -82,7 +86,7 @@ def propose(workload: Workload, label: str, *, elsewhere: bool = False) -> None:
 
 
 def offer(workload: Workload) -> None:
-    """On another page than Start: the look, unless there was one or the server is read-only."""
+    """Offer the look on a page other than Start, unless there was one or the server is read-only."""
     if registry.read_only() or newest_look(workload) is not None:
         return
     with st.container(border=True):

@@ -1,7 +1,7 @@
-"""“Against a modelled GPU” beside the real targets: the choice, its own card under a verdict, its marks in charts.
+"""“Against a modelled GPU” beside the real targets: the choice, its result card under a verdict, its marks in charts.
 
-What was measured stays as it is: the card of the modelled GPU stands beside the measured verdict, and exports of a run
-hold nothing of it. The choice is the same on every page of a session and stands in the address as ``gpu``.
+Measured results stay unchanged: the result card of the modelled GPU stands beside the measured verdict, and exports of
+a run contain nothing of it. The choice is the same on every page of a session and stands in the address as ``gpu``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HELP = (
 
 
 def choose(*, folded: bool, width: Any = "stretch") -> None:
-    """The choice among all cards, folded where a real GPU can be measured; it is kept in session and address."""
+    """Show the choice among all cards, folded if a real GPU can be measured; it is kept in session and address."""
     known = _known()
     opened = st.session_state.get(KEY) is not None
     place: Any = st.expander(TITLE, icon=":material/function:", expanded=opened) if folded else st.container()
@@ -55,7 +55,7 @@ def choose(*, folded: bool, width: Any = "stretch") -> None:
 
 
 def pick(width: Any = "stretch") -> GpuSpec:
-    """The same where there must be a card: that of the session or the address, else the first usual one."""
+    """Show the choice where a card is required: that of the session or the address, else the first usual one."""
     known = _known()
     if not st.session_state.get(KEY):
         st.session_state[KEY] = next(name for name in (*USUAL_CARDS, *known) if name in known)
@@ -63,7 +63,7 @@ def pick(width: Any = "stretch") -> GpuSpec:
 
 
 def _known() -> dict[str, GpuSpec]:
-    """Every card, once an address was followed and a choice that is gone forgotten."""
+    """Return every card, after following the address and forgetting a choice that no longer exists."""
     known = page.cards()
     if problem := page.own_cards()[1]:
         st.warning(plain(problem), icon=":material/search_off:")
@@ -83,7 +83,7 @@ def _field(label: str, names: list[str], width: Any) -> str:
 
 
 def offer(run: Run) -> None:
-    """The choice on the page of one run: only where a CPU can be compared, and none in the view without menus."""
+    """Show the choice on the page of a run if it has a CPU target, and never in the view without menus."""
     targets = () if run.plan is None else run.plan.targets
     if st.context.is_embedded or not any(target.device == "cpu" for target in targets):
         _follow_address(page.cards())
@@ -96,7 +96,7 @@ def _option(name: str) -> str:
 
 
 def _follow_address(known: Mapping[str, GpuSpec]) -> None:
-    """Take a card that an address names, unless the address is what this session put there itself."""
+    """Take the card named in the address, unless this session put it there itself."""
     asked = st.query_params.get(QUERY)
     if asked is None or asked == st.session_state.get(PUT):
         return
@@ -115,18 +115,18 @@ def _put(name: str) -> None:
 
 
 def address() -> dict[str, str]:
-    """What a link to a run must hold besides its id, so that it shows the same card."""
+    """Return the address parameters that a link to a run needs to show the same card."""
     name = st.session_state.get(KEY)
     return {QUERY: name} if name else {}
 
 
 def chosen(known: Mapping[str, GpuSpec]) -> GpuSpec | None:
-    """The card that is set against what was measured, or None."""
+    """Return the card that is compared with the measurements, or None."""
     return known.get(st.session_state.get(KEY, NONE))
 
 
 def explain(place: Any, plan: SweepPlan | None) -> None:
-    """Under the choice in the form: what choosing it means for the sweep that is planned, or why it means nothing."""
+    """Say below the choice in the form what it means for the planned sweep, or why it has no effect."""
     spec = chosen(page.cards()) if st.session_state.get(KEY) else None
     if spec is None or plan is None:
         return
@@ -150,7 +150,7 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
 
 
 def shown(run: Run, answer: Answer | None) -> Against | None:
-    """The chosen card's own card on the page, or the reason why there is none; None where no chart can show it."""
+    """Show the result card of the chosen GPU, or the reason why there is none; return None if no chart can show it."""
     if not st.session_state.get(KEY) or answer is None:
         return None
     known = page.cards()
@@ -168,20 +168,21 @@ def shown(run: Run, answer: Answer | None) -> Against | None:
 
 
 def not_modelled_notice(run: Run) -> None:
-    """Say at once where no GPU's step of the run's network is modelled, and what to run instead."""
+    """Say at once that no GPU step of the run's network is modelled, and what to run instead."""
     if run.plan is not None and (why := not_modelled(run.plan.workload)) is not None:
         st.info(plain(why), icon=":material/visibility_off:")
 
 
 def of(run: Run, answer: Answer, spec: GpuSpec, known: Mapping[str, GpuSpec]) -> tuple[Against, str]:
-    """The card against a run, with the host and the recordings that the Hardware page takes, and a note on the host.
+    """Compare the card with a run, with the Hardware page's host and recordings; add a note on the host.
 
-    Raises UserError where nothing can be compared.
+    Raises:
+        UserError: Nothing can be compared.
     """
     index = compared_with(run, answer)
     host = page.host(run, usual_options(run, answer, index, known))
     note = page.NOT_THIS_HOST if page.other_machine(run, host) else ""
-    # looking through other runs would take time from one that is being measured
+    # reading other runs would disturb the one being measured
     recorded = () if run.status == "running" else page.recordings(run, known)
     key = (spec.model_dump_json(), repr(host.costs), tuple((item.run_id, item.gpu) for item in recorded))
     comparison = registry.once(
@@ -192,7 +193,7 @@ def of(run: Run, answer: Answer, spec: GpuSpec, known: Mapping[str, GpuSpec]) ->
 
 
 def _card(run: Run, comparison: Against, choice: str, note: str) -> None:
-    """Sentence, numbers, and what they rest on; every number says modelled."""
+    """Show sentence, numbers and their basis; every number is labelled modelled."""
     others = [other.sentence for other in comparison.crossovers[1:] if other.kind != "withheld"]
     about = [line for line in [comparison.named, *others, choice, *_rests_on(comparison), note] if line]
     with result_card(TITLE, [label_badge("modelled")], f"{comparison.crossover.sentence} No worker ran for it.", about):
@@ -203,7 +204,7 @@ def _card(run: Run, comparison: Against, choice: str, note: str) -> None:
 
 
 def _rests_on(comparison: Against) -> list[str]:
-    """What was modelled, and what its interval holds."""
+    """Describe what was modelled and what its interval covers."""
     if not comparison.curve.known:
         return []
     data = "each batch over the link" if comparison.conditions.fed else "data resident on the card"

@@ -1,4 +1,4 @@
-"""The Hardware page around its result: cards, host overhead, recordings, and what follows from them."""
+"""The inputs of the Hardware page: cards, host overhead, recordings, and the comparison that follows from them."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ NOT_THIS_HOST = (
 
 @dataclass(frozen=True)
 class Host:
-    """The host's costs with where they are from: a stored study with its id, or None where a kind is assumed.
+    """The host's costs with their source: a stored study with its id, or None if a kind of host is assumed.
 
-    ``problem``: why no study is used although one was asked for or is there; else empty.
+    ``problem``: the reason why no study is used although one was requested or exists; else empty.
     """
 
     costs: HostCosts
@@ -59,15 +59,15 @@ class Host:
 
     @property
     def key(self) -> str:
-        """For addresses and caches."""
+        """Identifier of the host in addresses and caches."""
         return str(self.costs.kind) if self.study is None else self.study[0]
 
 
 @dataclass(frozen=True)
 class Compared:
-    """All that the page shows: a run's CPU target against every card, as the options say.
+    """Everything that the page shows: a run's CPU target against every card, under the options.
 
-    ``named``: of each chosen card, how much naming the build would change.
+    ``named``: for each chosen card, how much naming the build would change.
     """
 
     run: Run
@@ -82,6 +82,7 @@ class Compared:
 
     @property
     def cpu(self) -> str:
+        """The name of the CPU target."""
         return self.run.names[self.options.index]
 
     @property
@@ -90,11 +91,12 @@ class Compared:
         return tuple(self.reading(name) for name in self.options.gpus)
 
     def reading(self, name: str) -> CardReading:
+        """Return the reading of the card with this name."""
         return next(reading for reading in self.readings if reading.spec.name == name)
 
 
 def subject(run: Run) -> tuple[Answer, Options, tuple[int, ...]]:
-    """The answer of a run, the usual options and its CPU targets; says why and stops the page where there are none."""
+    """Return a run's answer, default options and CPU targets, or give the reason why not and stop the page."""
     answer = registry.answer_of(run)
     if answer is None:
         st.info("No round was measured in this run, so there is nothing to compare with.", icon=":material/info:")
@@ -112,7 +114,7 @@ def subject(run: Run) -> tuple[Answer, Options, tuple[int, ...]]:
 
 
 def own_cards() -> tuple[OwnCards, str]:
-    """The user's cards; none and the reason where their file cannot be read."""
+    """Return the user's cards, or none and the reason if their file cannot be read."""
     try:
         own = read_own(data_dir() / FILE_NAME)
         own.specs()
@@ -122,14 +124,15 @@ def own_cards() -> tuple[OwnCards, str]:
 
 
 def cards() -> dict[str, GpuSpec]:
-    """Every card by name, the user's own last, with prices in the money unit where a rate leads there."""
+    """Return every card by name, the user's own last, with prices in the money unit if an exchange rate leads there."""
     unit = money.chosen()
     return {name: spec.priced_in(unit) for name, spec in catalogue(own_cards()[0].specs()).items()}
 
 
 def host(run: Run, options: Options) -> Host:
-    """The host's costs for the options' steps: of the kind or study they name, else of the newest one here, else of
-    a desktop.
+    """Return the host's costs for the options' steps.
+
+    They are those of the kind or study that the options name, else of the newest study here, else of the default kind.
     """
     assert run.plan is not None
     execution = expected(run.plan.workload.network, options.target).execution
@@ -151,7 +154,7 @@ _COUNTS = {True: "the newest one counts", False: "none is named"}
 
 
 def counting(asked: str, known: Mapping[str, HostStudy]) -> str:
-    """The host that counts where ``asked`` (a study, a kind or nothing) was asked for: a study's id or a kind."""
+    """Return the host used when ``asked`` (a study, a kind or nothing) is requested: a study's id or a kind."""
     return asked if asked in known or asked in KIND_WORDS else next(iter(known), USUAL_KIND)
 
 
@@ -160,8 +163,9 @@ def _kind(name: str) -> HostKind:
 
 
 def studies(run: Run) -> dict[str, HostStudy]:
-    """Host studies that can be read, those of this machine first, newest first; others are recorded. The shipped one
-    is of the machine of the example, and counts there alone, first.
+    """Return the readable host studies, those of this machine first, newest first; others are labelled recorded.
+
+    The shipped study is of the example's machine; it is used only with the example, and then comes first.
     """
     shipped = example_id(HOST)
     known = {study_id: _labelled(study) for study_id, study in PAGE.readable().items() if study_id != shipped}
@@ -180,12 +184,12 @@ def _labelled(study: HostStudy) -> HostStudy:
 
 
 def other_machine(run: Run, host: Host) -> bool:
-    """Whether a measured host is not that of the run."""
+    """Check that a measured host is not the machine of the run."""
     return host.study is not None and not same_machine(host.study[1].environment, run.environment)
 
 
 def recordings(run: Run, known: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
-    """What was recorded of any card in runs that are here, this one included."""
+    """Return the recordings of any card in the stored runs, including this one."""
     names = [s for s in registry.summaries() if s.rounds and s.status != "running" and "gpu" in "".join(s.target_names)]
     runs = tuple((s.id, s.rounds) for s in names)
     if not runs and not any("gpu" in name for name in run.target_names):
@@ -200,7 +204,7 @@ def _recordings(key: tuple[object, ...], _run: Run, _cards: Mapping[str, GpuSpec
         try:
             runs.setdefault(run_id, registry.find_run(run_id))
         except (StoreError, ValueError):
-            continue  # an unreadable run says so on its own page
+            continue  # an unreadable run reports it on its own page
     seen = {gpu.name for run in runs.values() if run.environment is not None for gpu in run.environment.gpus}
     there = {spec.name: spec for name in sorted(seen) if (spec := _card(name, _cards)) is not None}
     return tuple(item for spec in there.values() for item in recordings_of(tuple(runs.values()), spec, _cards))
@@ -219,7 +223,7 @@ def _readings(key: tuple[object, ...], _make: partial[tuple[CardReading, ...]]) 
 
 
 def compared(run: Run, answer: Answer, options: Options, prices: Mapping[str, CardPrice]) -> Compared:
-    """Every card against the run's CPU, sorted by crossover."""
+    """Compare every card with the run's CPU, sorted by crossover."""
     assert run.plan is not None
     known, driver = cards(), host(run, options)
     recorded = recordings(run, known)

@@ -1,4 +1,4 @@
-"""Published curves beside the model, on a page: a chart for each source's sweep, its caveats, and a link to open it."""
+"""Published curves beside the model, on a page: a chart per source's sweep, its caveats, and a link to open it."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ NOT_FITTED = "The model was made without this source."
 
 
 def asked() -> bool:
-    """Whether the address asks for this part of the page, which then stands first."""
+    """Check that the address asks for this part of the page, which then stands first."""
     return st.query_params.get(QUERY) == VALUE
 
 
 def part() -> dict[str, Callable[[], None]]:
-    """This part of the page by its title; open where the address asks for it."""
+    """Return this part of the page by its title; it is open if the address asks for it."""
     if asked():
         st.session_state.setdefault(f"folded-{TITLE}", True)
     return {TITLE: show}
 
 
 def to_gallery(label: str) -> None:
-    """A link to this part of the page."""
+    """Show a link to this part of the page."""
     link("hardware", label, ":material/menu_book:", **{QUERY: VALUE})
 
 
 def show() -> None:
-    """Every entry of the gallery, and how the model fares over all of them."""
+    """Show every entry of the gallery, and the model's agreement with all of them."""
     pairs = [(entry, _curve(entry)) for entry in gallery()]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for badge in (label_badge("published"), label_badge("modelled", "GPU curves")):

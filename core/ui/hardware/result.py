@@ -1,4 +1,4 @@
-"""What modelled GPUs would do beside a measured CPU, on a page: verdict, picture, table, limits, the file."""
+"""Results of the Hardware page, modelled GPUs beside a measured CPU: verdict, chart, table, limits, file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ UNDER_FIT = (
 
 
 def card(seen: Compared) -> None:
-    """What is clear over all batches and at the user's, with labels and what it is of."""
+    """Show the result card: what is clear over all batches and at the user's, with labels and subject."""
     run, costs = seen.run, seen.host.costs
     overhead = Badge(f"host overhead {costs.words}", ":material/developer_board:", HOST_COLOURS[costs.label],
                      HOST_HELP[costs.label])  # fmt: skip
@@ -70,7 +70,7 @@ def card(seen: Compared) -> None:
 
 
 def notices(seen: Compared) -> None:
-    """What qualifies the verdict."""
+    """Show the notices that qualify the verdict."""
     assert seen.run.plan is not None
     modelled.not_modelled_notice(seen.run)
     look.offer(seen.run.plan.workload)
@@ -98,9 +98,9 @@ def notices(seen: Compared) -> None:
 
 
 def _what_would_help(seen: Compared) -> None:
-    """What would make cards clear that are not, and the button for what can be measured here."""
+    """Show what would make unclear cards clear, with the button for what can be measured here."""
     if not seen.decision.cpu_known:
-        return  # more of the CPU comes first
+        return  # the CPU must be measured more first
     open_ = [card for card in seen.decision.cards if card.standing == "not resolved"]
     helped = sum(any(way.measurement == "host study" and way.resolves for way in card.narrowed) for card in open_)
     if not open_:
@@ -112,17 +112,17 @@ def _what_would_help(seen: Compared) -> None:
         return
     with st.container(border=True):
         st.markdown(plain(f"{at}. Measuring this machine’s host overhead would make {helped} of them clear."))
-        if not st.session_state.get(f"folded-{HOST_PART}"):  # which has the same button
+        if not st.session_state.get(f"folded-{HOST_PART}"):  # that part has the same button
             form.host(seen.host)
 
 
 def chart(name: str, seen: Compared, make: Callable[[], go.Figure], alt: str, more: Hashable = None) -> None:
-    """One chart of this page, drawn once for the same evidence."""
+    """Show one chart of this page, drawn once for the same evidence."""
     charts.show(f"hardware-{name}", make, alt, f"{seen.run.id}-modelled-{name}", (seen.key, seen.options, more))
 
 
 def main_picture(seen: Compared) -> None:
-    """Where each chosen card is clearly faster than the measured CPU; without any number the CPU alone."""
+    """Show where each chosen card is clearly faster than the measured CPU, or the CPU alone if no card has a number."""
     shown = _in_the_picture(seen)
     if all(reading.withheld for reading in shown):
         step_times(seen)
@@ -137,7 +137,7 @@ def _in_the_picture(seen: Compared) -> tuple[CardReading, ...]:
 
 
 def step_times(seen: Compared) -> None:
-    """The measured CPU and the chosen cards."""
+    """Show the step times of the measured CPU and the chosen cards."""
     make = partial(against_figure, seen.run, seen.answer, seen.options.index, seen.chosen, seen.host.costs)
     chart("step-time", seen, make,
           f"Step time by batch: {seen.cpu}, {seen.run.label}, and modelled GPUs. "
@@ -145,7 +145,7 @@ def step_times(seen: Compared) -> None:
 
 
 def table(seen: Compared) -> None:
-    """All cards, sorted as the user likes; those without a number last, with the reason."""
+    """Show all cards in the order that the user chose; those without a number come last, with the reason."""
     key = st.segmented_control(
         "Sorted by", list(SORTS), default="crossover", required=True, key="hardware_sort",
         format_func=SORTS.__getitem__, persist_state=form.KEEP,
@@ -179,7 +179,7 @@ def table(seen: Compared) -> None:
 
 
 def limits(seen: Compared) -> None:
-    """What limits one card by batch, its roofline, and what would have to be true for another crossover."""
+    """Show what limits one card by batch, its roofline, and the facts that would move its crossover."""
     names = dict.fromkeys(reading.spec.name for reading in (*seen.chosen, *seen.readings))
     name: str = st.selectbox("Card", list(names), key=f"hardware_card-{seen.run.id}", width=320)
     reading = seen.reading(name)
@@ -202,7 +202,7 @@ def limits(seen: Compared) -> None:
 
 
 def limit_words(reading: CardReading) -> str:
-    """Which part of the step is the largest, from batch to batch."""
+    """Describe the largest part of the step over the batches."""
     spans = [f"{part.by} from batch {part.first:,} to {part.last:,}" for part in reading.limits]
     return f"Modelled: {reading.spec.name} is limited by {', then by '.join(spans)}."
 
@@ -223,7 +223,7 @@ def _needed(seen: Compared, reading: CardReading) -> None:
 
 
 def needed(seen: Compared, reading: CardReading, batch: int) -> tuple[Needed, ...]:
-    """Which single fact of the card would move its crossover to ``batch``, and to what value."""
+    """Return the value of each single fact of the card that would move its crossover to ``batch``."""
     assert seen.run.plan is not None
     return what_would_have_to_be_true(
         reading.spec, seen.run.plan.workload, seen.options.target, seen.host.costs.host, seen.run, seen.answer,
@@ -232,7 +232,7 @@ def needed(seen: Compared, reading: CardReading, batch: int) -> tuple[Needed, ..
 
 
 def sharing(seen: Compared) -> None:
-    """Link and files of what the page says of these cards."""
+    """Show the link and the files of the page's results for these cards."""
     name, shown = f"{seen.run.id}-modelled-hardware", _in_the_picture(seen)
     files = study_files(
         name, partial(content, seen), text=lambda: in_lines(reading.crossover.sentence for reading in shown),
@@ -243,7 +243,7 @@ def sharing(seen: Compared) -> None:
 
 
 def content(seen: Compared) -> dict[str, Any]:
-    """The whole table, and for the chosen cards roofline and what would have to be true at the batch."""
+    """Return the whole table as JSON, with roofline and needed facts of the chosen cards at the batch."""
     assert seen.run.plan is not None
     workload, options = seen.run.plan.workload, seen.options
     build = options.conditions.build

@@ -1,4 +1,4 @@
-"""How steps run on the Hardware page: what decides beside the verdict, the choices that are seldom changed folded."""
+"""Choices of how steps run on the Hardware page: the decisive ones beside the verdict, rarely changed ones folded."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ KINDS: dict[str, str] = {str(kind): words.capitalize() for kind, words in KIND_W
 
 
 def decisive(run: Run, asked: Options) -> Build:
-    """Ask in plain words for the two conditions that decide most: the machine around the card, and whose code runs.
+    """Ask in plain words for the two most decisive conditions: the machine around the card, and whose code runs on it.
 
-    The host is kept in the address alone, where a study that was measured takes its place.
+    The host is kept only in the address, where a newly measured study replaces it.
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _host(run, asked.host)
@@ -39,7 +39,7 @@ def decisive(run: Run, asked: Options) -> Build:
 
 
 def choices(run: Run, asked: Options, build: Build) -> tuple[Precision, Execution, Conditions]:
-    """Ask for what is seldom changed."""
+    """Ask for the settings that are rarely changed."""
     with st.popover("How steps run", icon=":material/tune:", width="content"):
         loop = loop_name(run)
         under_fit = st.checkbox(
@@ -64,7 +64,10 @@ def choices(run: Run, asked: Options, build: Build) -> tuple[Precision, Executio
 
 
 def _host(run: Run, asked: str) -> None:
-    """What drives the cards. Keyed by what counts, since that may change without the field."""
+    """Ask for the machine that drives the cards.
+
+    The field's key contains the host in use, since that may change without the field.
+    """
     known = page.studies(run)
     counts = page.counting(asked, known)
     measured = [counts] if counts in known else list(known)[:1]

@@ -1,4 +1,4 @@
-"""Validations on the Hardware page: what was predicted for a GPU and then measured on it, table and picture."""
+"""Validations on the Hardware page: predictions for a GPU and the later measurements on it, as table and chart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = StudyPage(VALIDATION, "", address="validation")
 
 
 def part() -> dict[str, Callable[[], None]]:
-    """This part of the page by its title, where a validation is kept; open where the address asks for one."""
+    """Return this part of the page by its title if a validation is stored; it is open if the address asks for one."""
     asked = PAGE.address in st.query_params
     if not asked and not registry.studies(VALIDATION):
         return {}
@@ -34,7 +34,7 @@ def part() -> dict[str, Callable[[], None]]:
 
 
 def show() -> None:
-    """The validation in the address, else the newest: verdict, picture, every step, and its file."""
+    """Show the validation in the address, else the newest: verdict, chart, every step, and its file."""
     shown = PAGE.shown()
     if shown is None:
         return

@@ -1,4 +1,4 @@
-"""cuDNN's conditions: ours against the installed Keras, asked as if there were a GPU, and the sentences for people."""
+"""cuDNN's conditions: Breakeven's against the installed Keras, asked as if there were a GPU, and their sentences."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def network(*layers: Layer, vocabulary: int | None = None) -> Graph:
 
 
 def cases() -> list[tuple[str, dict[str, Any]]]:
-    """Each change alone, every pair of changes, and what changes nothing, for each kind of layer."""
+    """Return each change alone, every pair of changes, and no change, for each kind of layer."""
     picked = [(), *itertools.combinations(CHANGES, 1), *itertools.combinations(CHANGES, 2)]
     found = []
     for kind in ("LSTM", "GRU", "SimpleRNN"):

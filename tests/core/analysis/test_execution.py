@@ -1,4 +1,4 @@
-"""What a target's execution is expected to come to, and the words for it."""
+"""The expected execution of a target, and its words."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_where_no_setup_is_recorded_the_line_says_what_keras_is_expected_to_choo
         (DENSE, "gpu:0", "gpu:0,execution=xla", True),
         (DENSE, "gpu:0", "gpu:0,execution=graph", False),
         (RECURRENT, "gpu:0", "gpu:0,execution=graph", True),
-        (CODE, "gpu:0", "gpu:0,execution=xla", False),  # who knows
+        (CODE, "gpu:0", "gpu:0,execution=xla", False),  # unknown
         (CODE, "gpu:0", "gpu:0", True),
         (DENSE, "gpu:0", "gpu:0,precision=float32_strict", False),
     ],

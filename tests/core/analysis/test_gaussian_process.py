@@ -19,7 +19,7 @@ PRIORS = Priors(Prior(0.7, 0.8), Prior(4.0, 0.7), Prior(0.05, 0.5), Prior(0.02, 
 
 
 def drawn(seed: int, n: int = 120, starts: int = 4) -> tuple[Observed, np.ndarray, np.ndarray]:
-    """Observations of a function drawn from the process, and the function itself at other places."""
+    """Return observations of a function drawn from the process, and the function itself at other points."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-4, 4, (n + 60, 2))
     scaled = x / np.array(TRUE.lengths)

@@ -53,7 +53,7 @@ def test_making_a_batch_or_a_layer_can_take_more_than_a_step() -> None:
 
 
 def test_a_layer_that_works_in_place_keeps_nothing_of_its_own() -> None:
-    """ResNet-8's activations, batch normalisations aside, have the sizes of the layers before them."""
+    """Check that ResNet-8's activations, apart from batch normalisations, have the sizes of the layers before them."""
     network = network_from_name("resnet8", "cnn")
     in_place = [
         layer.activations

@@ -1,4 +1,4 @@
-"""Two modes are found where there are two, and at most one time in a hundred where there is one."""
+"""Two modes are found if there are two, and at most one time in a hundred if there is one."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
 def long_tailed(core: float, length: float) -> Draw:
-    """A narrow core and a flat tail: the hardest distribution with one mode that was found."""
+    """Return a narrow core and a flat tail: the hardest unimodal distribution that was found."""
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
         narrow = 1 + 0.01 * np.abs(rng.standard_normal(count))

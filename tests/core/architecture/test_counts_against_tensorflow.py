@@ -35,8 +35,9 @@ EXACT: dict[str, tuple[tuple[int, ...], str, dict[str, Any]]] = {
     "unrolled GRU, reset before": (SEQUENCE, "GRU", {"units": 6, "unroll": True, "reset_after": False}),
     "each step": (SEQUENCE, "TimeDistributed", {"layer": {"class_name": "Dense", "config": {"units": 3}}}),
 }
-"""Layers alone. Left out: dilated convolutions, which TensorFlow's CPU path pads to whole blocks; grouped ones, which
-it runs through XLA where the profiler does not look; normalisation, whose work a channel is a rounding error."""
+"""Single layers. Left out: dilated convolutions, which TensorFlow's CPU path pads to whole blocks; grouped ones, which
+it runs through XLA, outside the profiler's view; normalisation, whose work per channel is a rounding error.
+"""
 
 TWO_INPUTS: dict[str, tuple[str, dict[str, Any]]] = {
     "add": ("Add", {}),
@@ -49,7 +50,7 @@ TWO_INPUTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def encoder() -> Graph:
-    """Two blocks of a transformer on token ids."""
+    """Return two blocks of a transformer on token ids."""
     width, layers, last = 64, [Layer("tokens", "Embedding", {"input_dim": 100, "output_dim": 64})], "tokens"
     for i in (1, 2):
         layers += [
@@ -70,7 +71,7 @@ def encoder() -> Graph:
 
 
 def residual() -> Graph:
-    """A convolution, a residual block with batch normalisation, and a classifier."""
+    """Return a convolution, a residual block with batch normalisation, and a classifier."""
     same = {"filters": 16, "kernel_size": 3, "padding": "same"}
     stem = chain(Layer("stem", "Conv2D", same), Layer("norm", "BatchNormalization"), Layer("relu", "ReLU"))
     block = chain(
@@ -162,14 +163,18 @@ def test_a_networks_gradients_are_tensorflows_count_to_two_percent(name: str, to
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])
 def test_gradients_through_time_are_tensorflows_products(name: str, told: dict[str, Truth]) -> None:
-    """Unrolled, the first of ten steps has no state before it whose gradient is asked for, and TensorFlow adds each
-    step's gradients of the weights up apart from the products.
+    """Compare with a tolerance.
+
+    Unrolled, the first of ten steps has no earlier state whose gradient is needed, and TensorFlow sums each step's
+    weight gradients apart from the products.
     """
     assert backward(NETWORKS[name]) == pytest.approx(told[name].backward["MatMul"], rel=0.08)
 
 
 def test_gradients_of_a_convolution_without_padding_count_what_is_multiplied(told: dict[str, Truth]) -> None:
-    """TensorFlow counts a kernel at each of the input's positions, we at the output's, where it really is."""
+    """Check the difference: TensorFlow counts a kernel at each input position, we at each output position, where it
+    really is.
+    """
     second = count(NETWORKS["lenet"])[2]
     assert second.weight_gradient_flops - 16 * 10 * 10 == 2 * 25 * 6 * 16 * 10 * 10
     assert told["lenet"].backward["Conv2DBackpropInput"] == 2 * 25 * 6 * 16 * 14 * 14

@@ -1,4 +1,4 @@
-"""Files made to harm: each is a network within the limits or one sentence, in bounded time and memory."""
+"""Files made to harm: each becomes a network within the limits or one sentence, in bounded time and memory."""
 
 import json
 import random
@@ -25,7 +25,7 @@ DENSE = layer("Dense", "out", "image", units=3)
 
 
 def outcome(data: bytes, filename: str = "") -> str | None:
-    """The sentence of a refusal; None for a network, which is then within the limits."""
+    """Return the sentence of a refusal; None for a network, after checking that it is within the limits."""
     try:
         graph = read_architecture(data, filename)
     except ValueError as error:
@@ -41,7 +41,7 @@ def outcome(data: bytes, filename: str = "") -> str | None:
 
 
 def nodes_of(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths of all values in a tree of JSON."""
+    """Return the paths of all values in a tree of JSON."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     return [path, *(found for key, value in items for found in nodes_of(value, (*path, key)))]
 
@@ -85,7 +85,7 @@ def test_a_valid_file_with_values_replaced_removed_or_doubled(data: st.DataObjec
             parent, key = at(tree, path[:-1]), path[-1]
             old = parent[key]
         except (KeyError, IndexError, TypeError):
-            continue  # an earlier change took it away
+            continue  # removed by an earlier change
         if isinstance(parent, str):
             continue
         match data.draw(st.sampled_from(["replace", "grow", "remove", "double", "move"])):
@@ -186,7 +186,7 @@ def test_nesting_up_to_the_limit_is_read() -> None:
 
 
 def test_models_called_over_and_over_cost_no_more_than_allowed() -> None:
-    """Each of 12 models calls the one inside it 10 times: 10 ** 12 layers."""
+    """Call in each of 12 models the one inside it 10 times: 10 ** 12 layers."""
     model = sequential(layer("ReLU", "r"), name="m0")
     for number in range(1, 13):
         inner = {
@@ -213,7 +213,7 @@ def test_too_many_layers_and_parameters_and_a_text_longer_than_any_plan_are_refu
 
 
 def bomb(declared: int, packed: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """A .keras file whose directory declares another size than its member has."""
+    """Return a .keras file whose directory declares another size than its member has."""
     data = bytearray(archive(packed, packing=method))
     start = data.rfind(b"PK\x01\x02")  # the last member is config.json
     struct.pack_into("<I", data, start + 24, declared)

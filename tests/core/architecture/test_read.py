@@ -155,7 +155,7 @@ def custom(**changes: Any) -> dict[str, Any]:
 
 
 def last(*calls: Any, kind: str = "Dense", **options: Any) -> dict[str, Any]:
-    """One layer called “out”; a Dense one has 3 units unless told otherwise."""
+    """Return one layer called “out”; a Dense one has 3 units by default."""
     return functional(source(4), layer(kind, "out", *calls, **({"units": 3} if kind == "Dense" else {}) | options))
 
 

@@ -1,4 +1,4 @@
-"""What Keras itself writes is read, and what is built from that is the same network."""
+"""Files written by Keras itself are read, and the network built from them is the same."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Options: what a rule accepts, the one form it brings it to, and the sentences of its refusals."""
+"""Options of layers: the values that a rule accepts, their normal form, and the sentences of refusals."""
 
 from dataclasses import replace
 from typing import Any
@@ -99,7 +99,7 @@ def test_any_value_of_any_option_is_accepted_in_one_form_or_refused_in_a_sentenc
 
 
 def refusal(graph: Graph) -> str | None:
-    """The sentence that refuses the graph, or None."""
+    """Return the sentence that refuses the graph, or None."""
     try:
         count(graph)
     except ArchitectureError as error:

@@ -1,6 +1,7 @@
 """Every kind of layer on the allow-list: parameters and shapes equal Keras's, whatever the options.
 
-Keras's answers are recorded, so that this is seen without it; that they are its answers is seen where it starts.
+Keras's answers are recorded, so that this is tested without it; another test checks the recording if Keras is
+installed.
 """
 
 import json
@@ -172,7 +173,7 @@ def alone(kind: str, shape: tuple[int, ...], options: Options) -> Graph:
 
 
 def on_two(kind: str, options: Options) -> Graph:
-    """The kind on a sequence and on another one made from it, of the same shape."""
+    """Return the layer on a sequence and on another one derived from it, of the same shape."""
     return Graph(
         (6, 5), (Layer("other", "Dense", {"units": 5}), Layer("layer", kind, options, (INPUT, "other"))), "layer"
     )
@@ -199,9 +200,11 @@ CASES = [
 NAMES = [f"{kind}-{number}" for number, (kind, _) in enumerate(CASES)]
 KINDS = sorted(kind for kind, rule in RULES.items() if rule.public)
 RECORDED = Path(__file__).with_name("keras_answers.json")
-"""By name of a case, parameters and output shape as Keras says them; ``python -m`` this module writes it."""
+"""Parameters and output shape according to Keras, by name of a case; running this module with ``python -m`` writes
+it.
+"""
 OURS = {"data_format"}
-"""Keras takes it from a person's settings; Breakeven knows channels last alone, which is Keras's own default."""
+"""Options that Keras takes from a user's settings; Breakeven supports only channels last, Keras's own default."""
 
 
 def test_every_kind_has_two_cases_at_least() -> None:

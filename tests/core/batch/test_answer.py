@@ -1,7 +1,7 @@
-"""The batch to use against closed forms.
+"""The recommended batch against closed forms.
 
-Runs have T(b)² = floor² + (slope·b)². With steps that go with 1 + N / b, the time to a loss is shortest where
-slope² b³ = N floor² (its derivative set to zero).
+Runs have T(b)² = floor² + (slope·b)². With steps proportional to 1 + N / b, the time to a loss is shortest at slope² b³
+= N floor² (its derivative set to zero).
 """
 
 import math
@@ -42,7 +42,9 @@ def true_best(target: int, noise: float = NOISE) -> float:
 
 
 def true_loss_crossover(noise: float = NOISE) -> float:
-    """Where the second target's time falls below the shortest of the first, by bisection below its own best."""
+    """Return the batch at which the second target falls below the first's shortest time, by bisection below its own
+    best.
+    """
     limit = true_time_s(0, true_best(0, noise), noise)
     low, high = 1.0, true_best(1, noise)
     for _ in range(100):
@@ -75,7 +77,7 @@ def test_times_are_steps_by_step_time_less_certain_far_from_the_reference_batch(
         assert min(point.relative_time.value for point in target.points) == pytest.approx(1.0)
     points = {point.batch: point for point in told().targets[0].points}
     near, far = (points[batch].steps.high / points[batch].steps.value for batch in (BATCH, 16 * BATCH))
-    assert 1.1 < near < 1.3  # another seed would take other steps
+    assert 1.1 < near < 1.3  # the steps of another seed differ
     assert far > 1.2 * near
 
 
@@ -103,7 +105,9 @@ def test_from_which_batch_the_second_target_beats_the_first_at_its_best():
 
 
 def test_it_may_be_the_other_way_round_than_in_step_time():
-    """With little noise large batches are wasted: the target that is faster there never reaches the loss faster."""
+    """Check that with little noise, which wastes large batches, the target faster there never reaches the loss
+    faster.
+    """
     found = told(noise=20.0)
     there, back = found.loss_crossovers
     assert found.step_verdict.crossovers[0].ahead_after == NAMES[1]
@@ -130,7 +134,7 @@ def test_the_loss_crossover_and_times_hold_the_truth_as_often_as_their_intervals
 
 
 def test_an_unbounded_noise_scale_leaves_times_bounded():
-    """However large the noise scale is, steps go with 1 / B at most."""
+    """Check that times stay bounded: steps are proportional to 1 / B at most, however large the noise scale is."""
     run = make_run(0, noise=0.0)
     vague = batch_answer(run, analyse(run), make_noise_study(run, noise=1e7, parts=2))
     assert vague.noise.high is None

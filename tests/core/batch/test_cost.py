@@ -21,7 +21,7 @@ def prices(first: float, second: float) -> list[Price]:
 
 
 def true_crossover(first: float, second: float) -> float:
-    """p₀ T₀(b) = p₁ T₁(b) for T(b)² = floor² + (slope·b)²."""
+    """Solve p₀ T₀(b) = p₁ T₁(b) for T(b)² = floor² + (slope·b)²."""
     above = (second * FLOORS[1]) ** 2 - (first * FLOORS[0]) ** 2
     return math.sqrt(above / ((first * SLOPES[0]) ** 2 - (second * SLOPES[1]) ** 2))
 
@@ -71,7 +71,7 @@ def test_one_target_may_be_cheaper_throughout(amounts, cheaper):
 
 
 def test_what_is_not_clear_is_not_claimed():
-    """At twice the price the faster target costs the same for a sample at large batches."""
+    """Check equal costs: at twice the price the faster target costs the same per sample at large batches."""
     (found,) = cost_answers(make_run(2, noise=0.1), prices(1.0, 2.0))
     assert found.crossovers == ()
     assert found.cheaper is None

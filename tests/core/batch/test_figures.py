@@ -225,7 +225,7 @@ def test_probes_stand_at_their_peaks_on_the_limit_or_apart_where_nothing_was_set
     line = trace(figure, "peak (predicted)")
     assert line.line.dash == "dash"
     shown = dict(zip(line.x, line.y, strict=True))
-    assert shown == {p.batch: p.peak_bytes / GB for p in answer.curve if p.batch in shown}  # as sharpened by the peaks
+    assert shown == {p.batch: p.peak_bytes / GB for p in answer.curve if p.batch in shown}  # refined by the peaks
     assert shown != {p.batch: p.peak_bytes / GB for p in answer.prediction.curve if p.batch in shown}
     assert "measured · 2026-01-05 · Example CPU" in words(figure)
     hung = make_probe(512, None, outcome="hung", reason="No answer within 30 s.")

@@ -1,4 +1,4 @@
-"""Which batch to train with, on one target and on three: each against the first."""
+"""The batch to train with, on one target and on three: each against the first."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Prices of an hour: what is accepted, and the sentences of what is not."""
+"""Prices per hour: accepted values, and the sentences for refused ones."""
 
 import pytest
 from pydantic import ValidationError

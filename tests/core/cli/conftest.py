@@ -1,4 +1,4 @@
-"""Commands run in this process, with simulated workers where a test asks for them."""
+"""Fixtures to run commands in this process, with simulated workers on request."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def cli(capfd: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Simulated workers on a virtual clock in place of real ones; they cross near batch 90."""
+    """Replace real workers by simulated ones on a virtual clock; they cross near batch 90."""
     machine = Machine(curves=(Curve(0.3, 0.01), Curve(0.8, 0.004)))
     monkeypatch.setattr("core.worker.process.launch_processes", machine.launch)
     monkeypatch.setattr("core.worker.clock.WallClock", lambda: machine.clock)
@@ -35,7 +35,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch) -> MemoryMachine:
-    """Simulated workers that keep a memory limit; 26,000 samples fit into 1.2 GB."""
+    """Replace workers by simulated ones with a memory limit; 26,000 samples fit into 1.2 GB."""
     machine = MemoryMachine(linear(30e6, 20e3))
     monkeypatch.setattr("core.worker.process.launch_processes", machine.launch)
     monkeypatch.setattr("core.studies.memory.run.available_memory_bytes", machine.available_bytes)

@@ -57,7 +57,7 @@ def test_verdict_of_bare_points_has_no_interval(cli: Command, tmp_path: Path) ->
 def test_verdict_of_exported_rounds_is_that_of_the_run(cli: Command, tmp_path: Path) -> None:
     run = make_run()
     quiet = tuple(item.model_copy(update={"interference": Interference()}) for item in run.rounds)
-    run = run.model_copy(update={"rounds": quiet})  # the table does not say which rounds others disturbed
+    run = run.model_copy(update={"rounds": quiet})  # the table does not mark disturbed rounds
     whole, path = tmp_path / "whole.json", tmp_path / "rounds.csv"
     whole.write_text(run.to_json())
     path.write_text(rounds_csv(run))
@@ -124,7 +124,7 @@ def test_devices_says_what_limits_it(cli: Command, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("command", ["devices", "verdict", "report"])
 def test_commands_load_no_framework_and_are_quick(tmp_path: Path, run_file: Path, command: str) -> None:
-    """Quick: two seconds of processor time, which a busy machine does not lengthen as it does the wall's."""
+    """Check for two seconds of CPU time, which a busy machine lengthens less than wall time."""
     arguments = {
         "devices": ["devices", "--json"],
         "verdict": ["verdict", str(run_file)],

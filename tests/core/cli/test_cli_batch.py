@@ -1,4 +1,4 @@
-"""The batch command: what it prints for a run with and without a noise study, prices, and what it refuses."""
+"""The batch command: its output for a run with and without a noise study, prices, and refusals."""
 
 import dataclasses
 import json
@@ -37,7 +37,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Plans that would have been measured; each is answered by a simulated study."""
+    """Record the plans that would have been measured; each is answered by a simulated study."""
     plans: list[NoisePlan] = []
 
     def measure(kind, asked, store):

@@ -1,4 +1,4 @@
-"""``check``: exit status, what it measures where, and what goes wrong, with simulated workers and real checkouts."""
+"""``check``: exit status, what it measures where, and failures, with simulated workers and real checkouts."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ COUNTS = dict.fromkeys(("parameters", "forward_flops", "weight_gradient_flops", 
 
 
 class Here:
-    """The machine that is checked, where its workers were started, and what describing code in a folder fails with."""
+    """The checked machine, with the places where its workers started, and the error of describing code in a folder."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.machine = check_machine(1.0, QUIET)
@@ -46,7 +46,7 @@ class Here:
         workers = self.machine.launch(targets, deadline_s)
         if len(targets) == 1:
             return workers
-        here = str(Path.cwd())  # whichever comes first, the worker of the current folder is the machine's second
+        here = str(Path.cwd())  # in either order, the worker of the current folder is the machine's second
         return tuple(workers[int(folder == here)] for folder in folders)
 
     def describe(self, request: Any, _: float) -> Described:
@@ -66,13 +66,13 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Here:
 
 
 def measured_here(run: Run) -> Run:
-    """A made-up run as if this machine had measured it; its first target has the simulated step times."""
+    """Return a made-up run labelled as measured on this machine; its first target has the simulated step times."""
     return run.model_copy(update={"environment": capture_environment(), "label": "measured"})
 
 
 @pytest.fixture
 def baseline(tmp_path: Path) -> Path:
-    """Of a preset, measured here."""
+    """Return the file of a preset's run, measured here."""
     path = tmp_path / "baseline.json"
     run = make_run(processes=4, floors_ms=(0.5, 0.8), slopes_ms=(0.01, 0.01))
     path.write_text(measured_here(run).to_json())
@@ -81,7 +81,7 @@ def baseline(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository of two commits, and a baseline that was measured somewhere else with its code."""
+    """Return a repository of two commits, and a baseline measured elsewhere with its code."""
     folder = repository(tmp_path / "project", OLD, NEW)
     monkeypatch.chdir(folder)
     (tmp_path / "run.json").write_text(stored_code(ENTRY, "/elsewhere").to_json())

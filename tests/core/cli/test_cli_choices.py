@@ -1,4 +1,4 @@
-"""The flags of ``sweep``: what they make, and what is refused before anything runs."""
+"""The flags of ``sweep``: the plans that they make, and refusals before anything runs."""
 
 import json
 from pathlib import Path
@@ -85,7 +85,7 @@ def test_traces_can_be_left_out(cli: Command, tmp_path: Path) -> None:
 
 @pytest.fixture
 def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Ten samples of 20 values in a file; its folder is the working directory."""
+    """Write ten samples of 20 values to a file in the working directory."""
     path = tmp_path / "samples.npz"
     np.savez(path, x=np.zeros((10, 20), np.float32), y=np.zeros(10, np.int64))
     monkeypatch.chdir(tmp_path)

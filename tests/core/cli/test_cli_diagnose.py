@@ -1,4 +1,4 @@
-"""``diagnose``: what it measures, says and writes, and what it refuses before anything runs."""
+"""``diagnose``: its measurements, output and files, and refusals before anything runs."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ ANOTHER = "Note: this run was measured on another machine"
 
 @pytest.fixture
 def case(machine: Machine) -> Case:
-    """A GPU that is slow for want of half precision; the simulated machine is as slow."""
+    """Return the case of a GPU that is slow for lack of half precision, and make the simulated machine as slow."""
     made = make_case("precision", 3)
     machine.law = made.law
     machine.__post_init__()  # drifts of as many workers as there are targets
@@ -29,7 +29,7 @@ def case(machine: Machine) -> Case:
 
 @pytest.fixture
 def path(case: Case, tmp_path: Path) -> Path:
-    """Its run, as measured on this machine."""
+    """Write the case's run as measured on this machine."""
     found = tmp_path / "run.json"
     here = case.run.model_copy(update={"environment": capture_environment()})
     found.write_text(here.to_json())

@@ -1,4 +1,4 @@
-"""``fleet``: its flags, what it writes and says, how it ends; on a simulated cluster, and without the answer."""
+"""``fleet``: its flags, files, output and exit status; on a simulated cluster, and without the answer."""
 
 import json
 import signal

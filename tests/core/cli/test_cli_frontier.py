@@ -1,4 +1,4 @@
-"""``frontier``: a whole study on simulated workers, its text and JSON, and what it refuses."""
+"""``frontier``: a whole study on simulated workers, its text and JSON, and refusals."""
 
 import pytest
 

@@ -69,6 +69,6 @@ def test_prices_are_in_the_one_unit_that_was_chosen(cli, monkeypatch):
     assert "0.30 EUR (2026-05-07)" in cli("gpus")[1]
     prices = [card["price"] for card in json.loads(cli("gpus", "--json")[1])["gpus"] if card["price"]]
     assert {price["currency"] for price in prices} == {"EUR"}
-    assert "0.59 USD (2026-05-07)" in cli("gpus", "--currency", "EUR")[1]  # no rate: it stays what it was listed at
+    assert "0.59 USD (2026-05-07)" in cli("gpus", "--currency", "EUR")[1]  # without a rate the list price stays
     monkeypatch.setenv("BREAKEVEN_CURRENCY", "euro")
     assert refused(cli("gpus")).startswith("BREAKEVEN_CURRENCY: A currency is three letters")

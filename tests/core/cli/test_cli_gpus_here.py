@@ -1,4 +1,4 @@
-"""What the commands say of this machine's GPUs, and that a plan for one that cannot be used is refused at once."""
+"""Messages of the commands about this machine's GPUs, and the immediate refusal of a plan for an unusable one."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_what_only_limits_a_gpu_is_said_and_it_is_measured(
 def test_the_second_cards_tf32_is_said_before_it_is_measured(
     cli: Command, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By what NVML says of it; not where it is switched off, and not of a card without it."""
+    """Check the message from NVML's facts, and its absence if TF32 is switched off or the card lacks it."""
     plug_in(monkeypatch, FakeCard("NVIDIA Tesla T4", capability=(7, 5)), FakeCard("NVIDIA L4", capability=(8, 9)))
     said = {}
     for target in ("gpu:0", "gpu:1", "gpu:1,precision=float32_strict"):

@@ -37,16 +37,16 @@ REFUSED = {
     "Run.id", "Target.device", "FrontierPlan.family", "FrontierPlan.sizes", "MachinePrice.currency",
     "MachinePrice.dated", "FleetPlan.each", "Readings.missing",
 }  # fmt: skip
-"""Fields that take names of this program only, a unit or a day; and what stands in the place of another one."""
+"""Fields that accept only names of this program, a unit or a day, and the values used instead."""
 ACTING_IN_LINES = set(ACTING) - {"\n"}
 RECORDS, FILLER = hostile_records()
 RUN = RECORDS["sweep"]
 IMPORTED = RUN.model_copy(update={"warnings": tuple(w.model_copy(update={"code": SHORT}) for w in RUN.warnings)})
-"""As long as a file's texts may be."""
+"""A run with texts as long as a file's may be."""
 
 
 def test_every_field_for_text_was_filled_or_refuses_it() -> None:
-    """Every other test here rests on this one."""
+    """Check the coverage of fields, on which every other test here rests."""
     _, everything = hostile_records(keys=True)
     assert text_fields() == set(everything.filled) | set(everything.refused)
     assert set(everything.refused) == REFUSED
@@ -58,7 +58,7 @@ def test_every_field_for_text_was_filled_or_refuses_it() -> None:
 
 
 def printed(capfd: pytest.CaptureFixture[str]) -> str:
-    """What stands in the terminal, in which nothing acts and nothing is forged."""
+    """Return the terminal's text, after checking that nothing in it acts and nothing is forged."""
     out, err = capfd.readouterr()
     assert not set(out + err) & ACTING_IN_LINES
     assert not [line for line in (out + err).splitlines() if line.lstrip().startswith(FORGED)]
@@ -74,7 +74,7 @@ def test_a_command_prints_it_as_text(name: str, keys: bool, capfd: pytest.Captur
         answer = kind.answer(record, context)
         text, data = kind.text(record, answer, context), kind.export(record, answer, context)
     except UserError as error:
-        if not keys:  # a part may not be found by such a key
+        if not keys:  # such a key may hide a part
             raise
         text, data = str(error), record.model_dump(mode="json")
     show(text)
@@ -147,7 +147,7 @@ def test_a_stored_file_gives_back_the_text_as_it_was() -> None:
 
 
 WRAPPED = ("li", "tr", "td", "th", "text")
-"""Tags of which longer texts have more."""
+"""Tags that occur more often with longer texts."""
 
 
 class Tags(HTMLParser):

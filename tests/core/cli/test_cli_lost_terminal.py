@@ -1,4 +1,4 @@
-"""Nothing that was measured is lost with the terminal: closed pipes, a full disk, a hang-up, a second Ctrl-C."""
+"""Measurements survive the loss of the terminal: closed pipes, a full disk, a hang-up, a second Ctrl-C."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def started(tmp_path: Path, *more: str, **streams: Any) -> subprocess.Popen[str]:
-    """A sweep on simulated workers, in a process of its own."""
+    """Start a sweep on simulated workers, in its own process."""
     return subprocess.Popen(
         [sys.executable, "-c", SIMULATED, *SWEEP, *more], cwd=tmp_path, text=True,
         env=environment(), **streams,
@@ -42,13 +42,13 @@ def started(tmp_path: Path, *more: str, **streams: Any) -> subprocess.Popen[str]
 
 
 def environment() -> dict[str, str]:
-    """As most have it: what could not be written is tried once more at the end of the process."""
+    """Return the usual, buffered environment, in which unwritten output is retried at the end of the process."""
     unbuffered = "PYTHONUNBUFFERED"
     return {name: value for name, value in os.environ.items() if name != unbuffered} | {"PYTHONPATH": str(ROOT)}
 
 
 def is_kept(tmp_path: Path, status: str = "finished") -> bool:
-    """Whether the file and the store both hold the run with its rounds."""
+    """Check that the file and the store both hold the run with its rounds."""
     written = json.loads((tmp_path / "out.json").read_text())
     store = Store()
     (summary,) = store.summaries()
@@ -88,7 +88,7 @@ def test_a_full_disk_for_the_answer_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_terminal_that_hangs_up_loses_nothing(tmp_path: Path) -> None:
-    """Its own end is closed while the bar is drawn, so that every later write fails."""
+    """Close its own end while the bar is drawn, so that every later write fails."""
     ours, theirs = pty.openpty()
     process = started(tmp_path, stdout=theirs, stderr=theirs)
     os.close(theirs)

@@ -1,4 +1,4 @@
-"""``memory``: a whole study on simulated workers, its text and JSON, what it keeps and learns, and what it refuses."""
+"""``memory``: a whole study on simulated workers, its text and JSON, what it stores and learns, and refusals."""
 
 import json
 

@@ -43,7 +43,7 @@ def make_code(folder: Path, entry: str = ENTRY) -> Code:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a module in it."""
+    """Make the current folder one with a module in it."""
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "models.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
@@ -68,7 +68,7 @@ class Describer:
 
 @pytest.fixture
 def asked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What workers were started and asked; those for a sweep are simulated."""
+    """Record the started workers and their requests; those for a sweep are simulated."""
     seen: list[Any] = []
 
     def launch(

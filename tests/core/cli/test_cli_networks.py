@@ -1,4 +1,4 @@
-"""The flags that name a network: which network they make, and what is refused with which words."""
+"""The flags that name a network: the networks that they make, and the sentences of refusals."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.commands import Command, refused
 @click.command()
 @network_options()
 def command() -> None:
-    """A command with these flags and no others."""
+    """Provide a command with these flags and no others."""
 
 
 def network(*arguments: object) -> Network:
@@ -24,7 +24,7 @@ def network(*arguments: object) -> Network:
 
 @pytest.fixture
 def description(tmp_path: Path) -> Path:
-    """What ``model.to_json()`` writes for one Dense layer of 3 units on 5 values."""
+    """Write the output of ``model.to_json()`` for one Dense layer of 3 units on 5 values."""
     dense = {"module": "keras.layers", "class_name": "Dense", "registered_name": None,
              "config": {"name": "dense", "units": 3, "activation": "linear"}}  # fmt: skip
     start = {"module": "keras.layers", "class_name": "InputLayer", "registered_name": None,

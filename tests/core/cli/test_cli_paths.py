@@ -20,11 +20,11 @@ BESIDE = {
     "predict --host-out": ("--measure-host",),
     "sweep --data": ("--pipeline", "tfdata"),
 }
-"""What else a command, or one of its flags, must be given."""
+"""Other arguments that a command, or one of its flags, requires."""
 
 
 def asks_for_paths() -> list[list[str]]:
-    """Every command with each of its paths, which stands as BAD, and all else as it should be."""
+    """Return every command with each of its paths replaced by BAD, and all else valid."""
     asked: list[list[str]] = []
     for name, command in commands.commands.items():
         for parameter in command.params:
@@ -50,9 +50,9 @@ def test_a_path_that_cannot_be_used_is_refused_with_one_sentence(
     for bad in ("pipe", "loop", "/dev/zero", "/dev/null", ".", "x" * 300, "/".join(["x" * 200] * 30), "a\0b", "\udcff",
                 "absent/\x1b[31m\u202e\n.json"):  # fmt: skip
         if bad == "\udcff" and asked[-2] in ("--out", "--noise-out", "--host-out", "--bencher"):
-            continue  # a good name for a new file
+            continue  # a valid name for a new file
         if bad == "." and asked[-2] == "--asv":
-            continue  # a folder, which is what it asks for
+            continue  # a folder, as the option expects
         said = refused(cli(*(bad if word == "BAD" else word for word in asked)))
         assert said.removesuffix("\n").isprintable(), said
         assert "Traceback" not in said

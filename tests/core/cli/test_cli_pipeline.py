@@ -1,4 +1,4 @@
-"""``pipeline``: a whole study on simulated workers, its text and JSON, and what it refuses."""
+"""``pipeline``: a whole study on simulated workers, its text and JSON, and refusals."""
 
 from pathlib import Path
 
@@ -16,7 +16,9 @@ RESIDENT_MS = 2.0
 
 
 def law(request: Prepare, _: Target) -> float:
-    """Feeding takes 64 × cost / 2 cores; whatever is prefetched hides it behind the step, without it they add up."""
+    """Compute the step time: feeding takes 64 × cost / 2 cores; prefetching hides it behind the step, without it they
+    add up.
+    """
     pipeline = request.pipeline
     if pipeline.kind != "tfdata":
         return RESIDENT_MS

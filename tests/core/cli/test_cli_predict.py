@@ -1,4 +1,4 @@
-"""``predict``: JSON of the shape promised, text that says modelled, hosts read and measured, and refusals."""
+"""``predict``: JSON of the documented shape, text that says modelled, hosts read and measured, and refusals."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ BEFORE = {
     "gpu", "label", "points", "withheld", "host", "basis", "corrected_by", "workload", "target", "fed", "settings",
     "crossover",
 }  # fmt: skip
-"""What --json held before it said which host and build."""
+"""Keys of --json before it stated host and build."""
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_what_fit_costs_on_a_measured_host_is_from_the_run_where_that_is_of_this
     found = fit_of(here)
     assert found["host"]["fit"]["label"] == here.label
     assert run.name in found["host"]["fit"]["source"]
-    assert found["crossover"] == elsewhere["crossover"]  # both sides without it, whatever it costs
+    assert found["crossover"] == elsewhere["crossover"]  # both sides exclude it, whatever it costs
     out, _ = done(cli(*flags))
     assert out.splitlines()[1] == "That compares steps without what fit itself costs, as the run was measured."
 

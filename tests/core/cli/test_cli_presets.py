@@ -1,4 +1,4 @@
-"""``sweep --compare``: a set of targets made from what this machine has."""
+"""``sweep --compare``: a set of targets made from this machine's devices."""
 
 from importlib import import_module
 from typing import Any
@@ -11,7 +11,7 @@ from core.studies.sweep.best_cpu import look_plan
 from core.studies.sweep.plan import SweepPlan
 from tests.support.commands import TARGETS, Command, refused
 
-COMMAND: Any = import_module("core.cli.sweep")  # of the package the name is the command itself
+COMMAND: Any = import_module("core.cli.sweep")  # in the package this name is the command itself
 PLANNED = "That was the plan."
 
 
@@ -22,7 +22,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
-    """The plan of a command, which then ends."""
+    """Record the plan of a command, which then ends."""
     plans: list[SweepPlan] = []
 
     def stop(plan: SweepPlan, *_: object) -> None:

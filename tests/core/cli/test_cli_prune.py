@@ -1,4 +1,4 @@
-"""``prune``: what it says, and that it does no more than that."""
+"""``prune``: its output, and that it does nothing else."""
 
 import sqlite3
 

@@ -39,7 +39,7 @@ def test_markdown_has_its_picture_beside_it(
 
 
 def test_markdown_without_a_file_is_printed_and_may_hold_its_picture(cli: Command, run_file: Path) -> None:
-    """As for ``$GITHUB_STEP_SUMMARY``, which shows no picture of a job's own."""
+    """Print for ``$GITHUB_STEP_SUMMARY``, which shows no picture of a job's own."""
     out, err = done(cli("report", run_file, "--format", "md"))
     assert (out.splitlines()[0], err) == (f"### {VERDICT}", "")
     assert "![" not in out

@@ -1,4 +1,4 @@
-"""``resolution``: a whole study on simulated workers, its JSON, its earlier occasions, and what it refuses."""
+"""``resolution``: a whole study on simulated workers, its JSON, its earlier occasions, and refusals."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ KEYS = [
 
 @pytest.fixture
 def equal(machine: Machine) -> Machine:
-    """Both workers take as long, with noise."""
+    """Make both workers equally fast, with noise."""
     machine.curves, machine.noise = (CURVE, CURVE), NoiseModel()
     machine.__post_init__()
     return machine

@@ -1,4 +1,4 @@
-"""``scaling``: a whole study on simulated workers, its text and JSON, and what it refuses."""
+"""``scaling``: a whole study on simulated workers, its text and JSON, and refusals."""
 
 import pytest
 

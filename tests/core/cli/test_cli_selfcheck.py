@@ -25,7 +25,7 @@ HERE_S = 120.0
 
 
 def use(monkeypatch: pytest.MonkeyPatch, target: Target = CPU, fault: str = "") -> Device:
-    """A simulated device in place of this machine's."""
+    """Replace this machine's device by a simulated one."""
     device = Device(target, fault)
     monkeypatch.setattr(REFUSAL, lambda _: ())
     monkeypatch.setattr("core.worker.process.launch_processes", device.launch)
@@ -111,7 +111,7 @@ def test_nothing_fails_on_this_machine_within_two_minutes(tmp_path: Path) -> Non
     record, checks = read_self_check(path)
     failed = {check.code: check.figure for check in checks if check.status == "fails"}
     assert ended.returncode == bool(failed), ended.stderr
-    assert failed.keys() <= {"interference"}, failed  # whatever else runs here is no matter of this program
+    assert failed.keys() <= {"interference"}, failed  # other programs here do not concern this one
     assert {c.code for c in checks if c.status == "holds"} >= {
         "worker",
         "placement",

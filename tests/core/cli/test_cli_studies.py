@@ -1,4 +1,4 @@
-"""What every command that measures does alike: Ctrl-C, --out, the history, a busy machine, a disk that is full."""
+"""Common behaviour of all measuring commands: Ctrl-C, --out, the history, a busy machine, a full disk."""
 
 import json
 import signal
@@ -33,7 +33,7 @@ COMMANDS = {
 
 @pytest.fixture(params=COMMANDS)
 def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The kind; its command runs in a folder that holds a run."""
+    """Return the kind, whose command runs in a folder that holds a run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.json").write_text(make_run(3, label="measured").to_json())
     return str(request.param)
@@ -41,16 +41,16 @@ def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture(autouse=True)
 def workers(name: str, machine: Machine, request: pytest.FixtureRequest) -> Any:
-    """Simulated workers that fit the command."""
+    """Return simulated workers that fit the command."""
     if name == "diagnosis":
         machine.law = lambda request, _: 1.0 + 0.01 * request.batch
-        machine.curves = machine.curves * 4  # as many workers as variants need, at most
+        machine.curves = machine.curves * 4  # maximum of workers that variants need
         machine.__post_init__()
     return request.getfixturevalue("limited") if name == "memory" else machine
 
 
 def same(kept: Any, written: Any) -> bool:
-    """Whether two records are the same evidence; the store keeps a sweep's cells and traces in another order."""
+    """Check that two records are the same evidence; the store keeps a sweep's cells and traces in another order."""
     if not isinstance(kept, Run):
         return bool(kept == written)
     return _evidence(kept) == _evidence(written)
@@ -94,7 +94,7 @@ def test_stopping_before_the_first_round_is_no_failure_and_leaves_nothing(
     cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_at(workers, monkeypatch, 0.001)
-    if name == "memory":  # its first probe is one measurement, which a signal does not cut short
+    if name == "memory":  # its first probe is one measurement, which a signal does not interrupt
         monkeypatch.setattr("core.studies.memory.run._Search._probe", lambda *_: pytest.fail("probed"))
         signal_first(monkeypatch)
     status, out, err = cli(*COMMANDS[name], "--out", "out.json")
@@ -105,7 +105,7 @@ def test_stopping_before_the_first_round_is_no_failure_and_leaves_nothing(
 
 
 def signal_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while the study is being made ready."""
+    """Send Ctrl-C while the study is being prepared."""
     from core.studies.memory import run
 
     forecast = run.forecast
@@ -236,7 +236,7 @@ def test_nothing_measured_is_one_sentence_and_status_1(cli: Command, workers: An
     assert sentence in err.splitlines()[-1]
     assert err.splitlines()[-1].startswith("Nothing could be measured. ") is (name == "sweep")
     assert not (tmp_path / "out.json").exists()
-    # only a sweep keeps why each cell failed
+    # only a sweep stores why each cell failed
     assert [record.status for record in stored(name)] == (["failed"] if name == "sweep" else [])
 
 

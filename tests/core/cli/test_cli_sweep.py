@@ -1,4 +1,4 @@
-"""``sweep``: what it measures, keeps, and how it ends."""
+"""``sweep``: what it measures and stores, and its end."""
 
 import os
 import signal

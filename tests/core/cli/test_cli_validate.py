@@ -1,4 +1,4 @@
-"""``validate``: predictions on the disk before the first block, the answer, its file, and what is refused."""
+"""``validate``: predictions on the disk before the first block, the answer, its file, and refusals."""
 
 import json
 from pathlib import Path
@@ -23,12 +23,12 @@ from tests.support.validations import Card
 
 NAME = "Tesla T4"
 FIRST_SWEEP_S = 150.0
-"""When the first sweep of the simulated card is well under way."""
+"""Time at which the first sweep of the simulated card is well under way."""
 
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Card:
-    """A simulated T4 in this machine, half as slow again as the model has it."""
+    """Simulate a T4 in this machine, with steps 1.5 times as long as modelled."""
     monkeypatch.chdir(tmp_path)
     plug_in(monkeypatch, FakeCard(NAME, capability=(7, 5)))
     card = Card(1.5, seed=3)

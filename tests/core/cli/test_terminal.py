@@ -1,4 +1,4 @@
-"""What a pipe gets, and what a terminal gets instead."""
+"""Output to a pipe, and to a terminal."""
 
 import sys
 
@@ -36,13 +36,13 @@ def test_a_pipe_gets_a_line_for_a_phase_and_else_what_is_new_every_two_seconds(c
 
 
 def test_nothing_that_is_printed_acts_on_a_terminal(capfd: pytest.CaptureFixture) -> None:
-    """Whoever made the text."""
+    """Print hostile text, whoever made it."""
     for print_it in (say, say_lines, show, lambda text: show_json({text: text})):
         print_it(HOSTILE)
     with shown_progress() as progress:
         progress(at(0.0, HOSTILE))
     out, err = capfd.readouterr()
-    assert HOSTILE.count("\n") == 2  # which only lines keep
+    assert HOSTILE.count("\n") == 2  # only say_lines keeps them
     assert not set(out + err) & (set(ACTING) - {"\n"})
     assert (out + err).count("?[31mred") == 4
 

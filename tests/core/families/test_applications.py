@@ -52,7 +52,7 @@ def test_a_few_are_what_keras_builds_at_other_sizes() -> None:
         assert network.input_shape == tuple(image)
         assert output_shape(network.graph) == tuple(output)
         assert dtype == "float32"
-        assert same  # padding, too, which a network for another size may do otherwise
+        assert same  # includes padding, which may differ at another size
 
 
 def test_every_name_is_recorded_reads_at_every_number_of_classes_and_resnet50_has_its_published_operations() -> None:

@@ -1,4 +1,4 @@
-"""Convolutional networks: names, the known ones' published sizes, where images are halved, and what is refused."""
+"""Convolutional networks: names, published sizes of known ones, halving of images, and refusals."""
 
 import pytest
 from hypothesis import given

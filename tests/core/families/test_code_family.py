@@ -1,4 +1,4 @@
-"""A network built by a person's own code: what names it, what is refused, and that reading it imports nothing."""
+"""A network built by a user's own code: its name, refusals, and that reading it imports nothing."""
 
 import json
 import sys
@@ -117,7 +117,7 @@ def test_only_code_is_refused_where_nobody_asked_for_it_and_neither_a_name_nor_s
 
 @pytest.fixture
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of modules; what is imported from it is forgotten afterwards."""
+    """Yield a folder of modules; what is imported from it is forgotten afterwards."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     folder = tmp_path / "project"
@@ -199,7 +199,7 @@ def test_a_model_has_one_input_and_one_output_of_known_sizes_or_is_refused_with_
 def test_a_module_of_another_checkout_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, other: str, file: str, refused: bool
 ) -> None:
-    """Either checkout may lie inside the other."""
+    """Check both nestings, since either checkout may lie inside the other."""
     monkeypatch.setitem(sys.modules, "of_a_checkout", Fake(__file__=str(tmp_path / file)))
     with pytest.raises(CodeError, match="imported of_a_checkout from") if refused else nullcontext():
         refuse_modules_of(str(tmp_path / other), str(tmp_path / own))

@@ -19,7 +19,7 @@ def test_every_preset_reads_back(family: str) -> None:
     for name in kind.presets:
         network = network_from_name(name, family)
         assert network.name == name
-        assert network_from_name(name) == network  # no other family takes the name first
+        assert network_from_name(name) == network  # no other family claims the name
         assert network_from_dict(network.model_dump()) == network
         assert network.parameters == sum(layer.parameters for layer in network.layers)
 
@@ -51,7 +51,7 @@ def test_networks_grow_with_depth_and_with_width(family: str, name: str) -> None
 def test_a_name_of_no_family_is_answered_with_examples() -> None:
     with pytest.raises(ValueError, match=r"“lots” is no network of any family; .*lenet5.*784-128-10"):
         network_from_name("lots")
-    with pytest.raises(ValidationError, match="8192"):  # understood, and out of the limits
+    with pytest.raises(ValidationError, match="8192"):  # parsed, but out of the limits
         network_from_name("lstm-9999x1-28x28-10")
     with pytest.raises(ValueError, match="“cobweb” is unknown; accepted are"):
         network_from_name("lenet5", "cobweb")
@@ -73,7 +73,7 @@ def test_choices_build_a_network_of_limited_depth() -> None:
     network = Mlp.from_choices(picked)
     assert (network.hidden, network.inputs, network.classes) == ((64,) * 12, 100, 3)
     assert network.name == "100-64x12-3"
-    for depth in (0, 65, 10**9):  # limited before anything is built
+    for depth in (0, 65, 10**9):  # refused before anything is built
         with pytest.raises(ValueError, match="Depth"):
             Mlp.from_choices(picked | {"depth": depth})
 

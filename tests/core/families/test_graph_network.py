@@ -1,4 +1,4 @@
-"""What a family whose networks are graphs gets from the graph, and the names that a built model's layers have."""
+"""The properties that a family of graph networks derives from the graph, and the names of a built model's layers."""
 
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self
@@ -13,7 +13,7 @@ from core.families.graph_network import GraphNetwork
 
 
 class Example(GraphNetwork):
-    """A family of one field: how the network ends."""
+    """A family with one field: the network's end."""
 
     title: ClassVar[str] = "Example"
     presets: ClassVar[tuple[str, ...]] = ()
@@ -84,7 +84,7 @@ def test_the_graph_is_made_once_for_equal_networks() -> None:
 
 
 class Recorder:
-    """Stands in for Keras: notes which layers are made with which arguments, and on what they are called."""
+    """Substitute for Keras that notes which layers are made with which arguments, and what they are called on."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, dict[str, Any]]] = []

@@ -1,4 +1,4 @@
-"""Recurrent networks: names, the gates' parameters, what each layer hands on, and what is refused."""
+"""Recurrent networks: names, the gates' parameters, the output of each layer, and refusals."""
 
 from hypothesis import given
 from hypothesis import strategies as st

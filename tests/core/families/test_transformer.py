@@ -1,4 +1,4 @@
-"""Transformer encoders: names, BERT's sizes, pre- and post-norm, and what is refused."""
+"""Transformer encoders: names, BERT's sizes, pre- and post-norm, and refusals."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def test_parameters_follow_the_textbook_and_the_name_reads_back(
 @pytest.mark.parametrize(("name", "millions"), [("bert-tiny-like", 4.4), ("bert-mini-like", 11.3),
                                                 ("bert-small-like", 29.1), ("bert-base-like", 110.1)])  # fmt: skip
 def test_bert_like_networks_have_its_sizes_but_for_positions_segments_and_pooler(name: str, millions: float) -> None:
-    """Parameters as Turc et al. 2019 give them."""
+    """Compare with the parameters of Turc et al. 2019."""
     network = Transformer.from_name(name)
     assert network.name == name
     positions_segments_norm = (512 + 2 + 2) * network.width

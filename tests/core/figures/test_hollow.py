@@ -1,4 +1,4 @@
-"""A point is hollow where it has no interval, or one that rests on too few starts; the foot says what that means."""
+"""A point is hollow if it has no interval, or one from too few starts; the footnote explains it."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def compared(run: Run, answer: Any) -> Any:
 
 
 def symbols(figure: Any) -> list[list[str]]:
-    """Of each curve, a symbol for each of its points."""
+    """Return the symbols of each curve's points."""
     curves = [trace for trace in figure.data if trace.mode == "lines+markers"]
     return [
         [one.marker.symbol] * len(one.x) if isinstance(one.marker.symbol, str) else list(one.marker.symbol)

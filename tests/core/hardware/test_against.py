@@ -1,4 +1,4 @@
-"""One card beside a measured run: against which CPU, run how, and over which base."""
+"""One card beside a measured run: the CPU it is compared with, its settings, and the base of its speed-up."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The catalogue: what its file must hold, what physics allows, and how a card is found by the names tools print."""
+"""The catalogue: required fields, physical limits, and lookup by the names that tools print."""
 
 import json
 from datetime import date
@@ -24,7 +24,7 @@ CARDS = catalogue()
 EACH = pytest.mark.parametrize("spec", CARDS.values(), ids=lambda spec: spec.name)
 TENSOR_CORES = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
 HALF_WIDTH = ("Volta", "Turing", "CDNA 2")
-"""Architectures whose multiprocessors add 64 products in a clock; P100 and A100 do too, the others 128."""
+"""Architectures whose multiprocessors add 64 products per clock; P100 and A100 do too, the others 128."""
 HAS_TF32 = ("Ampere", "Ada", "Hopper", "Blackwell")
 
 
@@ -55,7 +55,7 @@ def test_every_field_has_a_source(spec: GpuSpec):
 
 @EACH
 def test_peaks_are_dense_and_in_the_proportions_of_hardware(spec: GpuSpec):
-    """A rate with sparsity, or with fp16 sums on GeForce, would be twice too high against its neighbours."""
+    """Compare rates: one with sparsity, or with fp16 sums on GeForce, would be twice too high against the others."""
     fp32, tf32, half = spec.fp32_tflops, spec.tf32_tflops, spec.half_tflops
     assert (half is not None) == (spec.architecture in TENSOR_CORES or spec.vendor == "AMD")
     assert (tf32 is not None) == (spec.architecture in HAS_TF32)
@@ -71,7 +71,7 @@ def test_peaks_are_dense_and_in_the_proportions_of_hardware(spec: GpuSpec):
 
 @EACH
 def test_the_peak_in_float32_implies_a_clock_that_exists(spec: GpuSpec):
-    """A count of multiprocessors that is far off, or of another width, would need a clock that no card has."""
+    """Check the implied clock: a wrong count or width of multiprocessors would need a clock that no card has."""
     wide = 64 if spec.architecture in HALF_WIDTH or spec.name.startswith(("P100", "A100")) else 128
     assert 1.0 <= 1e3 * spec.fp32_tflops / (2 * wide * spec.multiprocessors) <= 3.2  # GHz
 

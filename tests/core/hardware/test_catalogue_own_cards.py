@@ -1,4 +1,4 @@
-"""A person's own cards: what a file may hold, what is filled in, and the sentences for what cannot be used."""
+"""A user's own cards: the content of a file, filled-in fields, and the sentences for unusable cards."""
 
 import json
 

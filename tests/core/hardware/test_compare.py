@@ -153,7 +153,7 @@ def test_a_fused_build_moves_less_for_its_arithmetic():
     curve = card_curve(CARD, workload, target, BATCHES, COSTS)
     keras, fused = (roofline(CARD, workload, target, curve, build) for build in ("keras", "fused"))
     assert all(a.intensity < b.intensity for a, b in zip(keras, fused, strict=True))
-    assert fused[-1].reached_tflops == pytest.approx(keras[-1].reached_tflops, rel=0.05)  # products are most of it
+    assert fused[-1].reached_tflops == pytest.approx(keras[-1].reached_tflops, rel=0.05)  # products dominate
 
 
 def test_the_peak_is_that_of_the_precision():

@@ -1,4 +1,4 @@
-"""Where a modelled card overtakes a measured CPU: closed forms, coverage, and what is said where it is not shown."""
+"""Crossovers of a modelled card and a measured CPU: closed forms, coverage, and sentences without a crossover."""
 
 import math
 import re
@@ -31,7 +31,7 @@ def cpu_ms(batch: float) -> float:
 
 
 def crossing_of(gpu_ms: float) -> float:
-    """Where the CPU's step time is gpu_ms."""
+    """Return the batch at which the CPU's step time is gpu_ms."""
     return (gpu_ms / 0.1) ** (1 / POWER)
 
 
@@ -126,7 +126,7 @@ def test_the_interval_holds_the_true_crossover_when_the_error_is_drawn_from_its_
 
 @pytest.mark.parametrize("draws", [60, pytest.param(300, marks=pytest.mark.statistical)])
 def test_the_models_error_alone_would_not_do_where_the_cpu_is_noisy(draws: int):
-    """The same with a precise model and a noisy CPU: the interval must come from the CPU."""
+    """Check coverage with a precise model and a noisy CPU: the interval must come from the CPU."""
     rng = np.random.default_rng(4)
     hits, widths = [], []
     for _ in range(draws):

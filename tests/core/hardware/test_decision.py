@@ -1,4 +1,4 @@
-"""The decision at a batch: every card is counted once, in words that its interval bears, with what would resolve it."""
+"""The decision at a batch: every card is counted once, in words that match its interval, with what would resolve it."""
 
 import re
 from dataclasses import replace

@@ -32,7 +32,7 @@ PRICE = CardPrice(per_hour=2.0, currency="EUR", dated="2026-11-01", source="your
 
 
 def unlabelled(value: Any, labelled: bool = False, path: str = "") -> Iterator[str]:
-    """Paths of numbers derived from step times with no label in their own object or one that holds it."""
+    """Yield the paths of numbers derived from step times without a label in their own object or an enclosing one."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -47,7 +47,7 @@ def unlabelled(value: Any, labelled: bool = False, path: str = "") -> Iterator[s
 
 
 def labels_of(value: Any) -> Iterator[str]:
-    """The label of every object but the host's costs, which may have been measured."""
+    """Yield the label of every object except the host's costs, which may have been measured."""
     if isinstance(value, dict):
         if "label" in value:
             yield value["label"]
@@ -58,7 +58,7 @@ def labels_of(value: Any) -> Iterator[str]:
 
 
 def points_of(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object with a step time."""
+    """Yield every object with a step time."""
     if isinstance(value, dict):
         if "step_ms" in value:
             yield value

@@ -1,4 +1,6 @@
-"""The charts of the Hardware page: nothing modelled without dash, hollow marker and the word; values where they are."""
+"""The charts of the Hardware page: nothing modelled without dash, hollow marker and the word; values at their
+places.
+"""
 
 import dataclasses
 import math
@@ -54,7 +56,7 @@ def recorded_card(batches: tuple[int, ...] = (8, 16)) -> CardReading:
 
 
 def unmarked(figure: go.Figure) -> list[str]:
-    """What breaks the rule: a trace of nothing taken must be named modelled, and dashed and hollow or hatched."""
+    """Return violations: a trace of anything not measured must be named modelled, and dashed and hollow or hatched."""
     broken = [] if "modelled" in words(figure) else ["no word in the picture"]
     for one in figure.data:
         if any(label in one.name for label in REALLY_TAKEN):
@@ -168,7 +170,7 @@ def test_every_curve_lies_inside_the_axes_and_a_wide_band_does_not_flatten_it(ms
 
 
 def strips(figure: go.Figure, words_of: str) -> list[tuple[int, float, float]]:
-    """Row, first and last batch of every strip of that state."""
+    """Return row, first and last batch of every strip of that state."""
     (bars,) = [one for one in figure.data if one.type == "bar" and one.name.startswith(words_of)]
     found = zip(bars.y, bars.base, bars.x, strict=True)
     return [(row, low, low + width) for row, low, width in found if row is not None]

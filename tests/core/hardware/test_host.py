@@ -88,7 +88,7 @@ def test_intervals_hold_the_true_costs_as_often_as_they_say_and_too_few_rounds_h
         assert (line.step.low_us, line.op.high_us) == (None, None)
     few = host_of_study(make_host_study(rounds=4))
     assert (few.step.low_us, few.step.high_us) == (None, None)
-    assert len(few.bounds()) == 1  # what a driver may add is unknown however many rounds there are
+    assert len(few.bounds()) == 1  # the driver's part stays unknown with any number of rounds
 
 
 @pytest.mark.parametrize("execution", ["graph", "eager", "xla"])

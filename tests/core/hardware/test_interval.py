@@ -23,13 +23,13 @@ from tests.support.hardware import GPU, XLA, flat_errors, plain_constants, round
 
 KNOWN = {"model": plain_constants(), "known": flat_errors()}
 LAUNCH, WORK = 1, 65_536
-"""Batches where launches are nearly all of a step on the test's cards and hosts, and where arithmetic is."""
+"""Batches at which launches, and arithmetic, are nearly all of a step on the test's cards and hosts."""
 SLOW = {"per_op_us": 1e6}
 NEAR = 2e-3
 
 
 def card(**facts):
-    """Its arithmetic is slow enough to be all that counts at a large batch."""
+    """Return a card whose slow arithmetic dominates at a large batch."""
     return round_card(**{"fp32_tflops": 0.1, **facts})
 
 
@@ -55,7 +55,7 @@ def own_class(**values) -> ErrorClass:
 
 
 def known_with(**classes: ErrorClass):
-    """Dense errors, with those of some regions replaced; a double underscore stands for the stroke."""
+    """Return dense errors with those of some regions replaced; a double underscore stands for the slash."""
     named = {f"dense/{name.replace('__', '/')}": one for name, one in classes.items()}
     return flat_errors().model_copy(update={"classes": {**flat_errors().classes, **named}})
 

@@ -1,4 +1,4 @@
-"""The shipped constants against the published measurements, where they lie beside the checkout."""
+"""The shipped constants against the published measurements, if these are beside the checkout."""
 
 from collections.abc import Mapping
 
@@ -15,11 +15,11 @@ from core.hardware.host_kinds import kinds
 
 needs_data = pytest.mark.skipif(not available(), reason="needs the published measurements in ../shared/data/published")
 A_CARD = 500
-"""Points of each source and card that are looked at."""
+"""Maximum number of points per source and card."""
 
 
 def shipped() -> Fitted:
-    """Host kinds and constants as they are shipped; what explains old measurements alone as it was fitted to them."""
+    """Return host kinds and constants as shipped; factors for old measurements alone are as fitted to them."""
     hosts = {
         f"kind:{kind}": MachineHost(
             *(us / 1e3 for us in (own.step_us, own.op_us, own.xla_call_us, own.fit_us, own.eager_op_us))

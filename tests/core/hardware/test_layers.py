@@ -1,4 +1,4 @@
-"""Layers as matrix products, by hand: shapes, kinds of convolution, blocks that can work side by side."""
+"""Layers as matrix products, by hand: shapes, kinds of convolution, blocks that can work in parallel."""
 
 import math
 from typing import Any
@@ -61,7 +61,7 @@ def ops_by_name(asked: Workload, batch: int, target: Target = GPU) -> dict[str, 
 
 
 def test_blocks_of_forward_and_of_both_gradients_by_hand() -> None:
-    """Of 100 rows, 784 inputs and 1000 units: results of 100 × 1000, 784 × 1000 and 100 × 784."""
+    """Check 100 rows, 784 inputs and 1000 units: results of 100 × 1000, 784 × 1000 and 100 × 784."""
     assert TILE == 64
     found = ops_by_name(workload("784-1000-300-10"), 100)
     assert found["dense_1"].tiles == 2 * 16 * 784 / 512

@@ -23,7 +23,7 @@ WITH_CARD = (step_time_figure, speed_up_figure)
 
 
 def beside(curve: CardCurve | None = None) -> Against:
-    """The card with a known curve: 1 ms at every batch, so that both CPUs cross it."""
+    """Return the card with a known curve: 1 ms at every batch, so that both CPUs cross it."""
     return with_curve(RUN, ANSWER, curve or make_curve(lambda _: 1.0, BATCHES, -0.2, 0.3))
 
 
@@ -51,7 +51,7 @@ def test_the_card_is_dashed_hollow_named_modelled_and_changes_nothing_measured(d
     assert "with a modelled GPU" in text
     assert "No worker ran for it" in text
     assert card.crossover.sentence in text
-    assert "recorded ·" in text  # what the run itself is
+    assert "recorded ·" in text  # the run's own label
     measured = [trace for trace in figure.data if trace not in traces_of_card(figure)]
     assert [trace.to_plotly_json() for trace in measured] == [trace.to_plotly_json() for trace in alone.data]
     assert "modelled" not in words(alone)

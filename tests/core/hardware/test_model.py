@@ -49,7 +49,7 @@ def one_op(**values) -> OpTable:
 
 
 def test_a_step_by_hand() -> None:
-    """All rates in full and nothing overlapping: every part adds up."""
+    """Check full rates without overlap: every part adds up."""
     ops = ops_of(workload(), GPU, 256)
     kernels, flops, moved = (sum(getattr(op, name) for op in ops) for name in ("kernels", "flops", "bytes"))
     parts = predict(
@@ -69,8 +69,11 @@ def test_a_step_by_hand() -> None:
 def test_no_step_is_faster_than_peak_bandwidth_and_link_allow_and_its_largest_part_limits_it(
     card, asked, target, batch, conditions
 ) -> None:
-    """A 3 × 3 convolution needs 2.25 times fewer multiplications than it counts; what a kernel moves may be in the
-    cache, which is so many times faster than memory."""
+    """Check the bounds with two allowances.
+
+    A 3 × 3 convolution needs 2.25 times fewer multiplications than it counts; a kernel's traffic may be in the cache,
+    which is faster than memory by its factor.
+    """
     known = constants()
     ran = runs_as(asked, target, conditions.build)
     table = step_table(asked, ran, batch, conditions.build)
@@ -91,14 +94,16 @@ def test_no_step_is_faster_than_peak_bandwidth_and_link_allow_and_its_largest_pa
 def test_neither_fewer_samples_nor_a_better_card_take_more_time(
     card, asked, target, one, other, factor, fact, conditions
 ) -> None:
-    """More multiprocessors at the same rate are no better card: it takes more blocks to fill them."""
+    """Check all facts but multiprocessors: more of them at the same rate are no better, since it takes more blocks to
+    fill them.
+    """
 
     def step_ms(batch: int, on=card) -> float:
         return predict(on, asked, target, batch, steady_host(), constants(), conditions).step_ms
 
     assert step_ms(min(one, other)) <= step_ms(max(one, other)) * (1 + 1e-12)
     if (now := getattr(card, fact)) is not None:
-        # a card whose multiprocessors nobody stated has as many as its rate says
+        # a card without stated multiprocessors gets a number from its rate
         card = card.model_copy(update={"multiprocessors": card.multiprocessors or 100})
         better = card.model_copy(update={fact: factor * now})
         assert step_ms(one, better) <= step_ms(one, card) * (1 + 1e-12)
@@ -151,7 +156,7 @@ def test_a_product_has_half_its_rate_where_so_many_blocks_as_fill_it_half() -> N
     assert full == pytest.approx([0.1])
     assert arithmetic_time(card, "float32", one_op(tiles=80.0), known) == pytest.approx([0.2])
     assert arithmetic_time(card, "float32", one_op(tiles=8000.0), known) == pytest.approx([0.101])
-    assert arithmetic_time(round_card(), "float32", one_op(tiles=10.0), known) > full  # of a card that nobody stated
+    assert arithmetic_time(round_card(), "float32", one_op(tiles=10.0), known) > full  # multiprocessors not stated
 
 
 def test_what_fits_in_its_share_of_the_cache_is_as_much_faster_as_the_cache_is() -> None:
@@ -164,7 +169,7 @@ def test_what_fits_in_its_share_of_the_cache_is_as_much_faster_as_the_cache_is()
     assert ms(0.01) == pytest.approx(0.005e-3, rel=1e-3)
     assert ms(10) == pytest.approx(0.75 * 0.01)
     assert ms(10_000) == pytest.approx(10.0, rel=1e-3)
-    assert ms(10_000, kernels=10_000) == pytest.approx(1000 * ms(10), rel=0.34)  # each of them moves but 1 MB
+    assert ms(10_000, kernels=10_000) == pytest.approx(1000 * ms(10), rel=0.34)  # each moves only 1 MB
     assert ms(10_000, kernels=10_000) < 0.51 * ms(10_000)
 
 

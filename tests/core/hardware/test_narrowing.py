@@ -1,4 +1,4 @@
-"""What a measurement would leave of a modelled interval: closed forms, and what really happens once it is made."""
+"""The interval that a measurement would leave: closed forms, and the interval once the measurement is made."""
 
 import math
 from dataclasses import replace
@@ -86,7 +86,7 @@ def test_a_host_study_leaves_the_models_part_and_the_hosts_as_they_are_once_it_i
     step = one_step(math.hypot(0.3, 0.2), math.hypot(0.4, 0.5))
     now = ratio(0.9, math.hypot(0.4, 0.5), math.hypot(0.3, 0.2))
     (one,) = narrowed(now, step, Parts(model, host, measured_model, measured_host, 0.0))
-    assert one.measurement == "host study"  # a sweep that tells nothing of another network is not named
+    assert one.measurement == "host study"  # a sweep that says nothing about another network is not named
     assert one.low == pytest.approx(0.9 * math.exp(-math.hypot(0.35, 0.05)))
     assert one.high == pytest.approx(0.9 * math.exp(math.hypot(0.25, 0.1)))
     assert not one.resolves
@@ -140,7 +140,7 @@ def test_of_a_host_that_was_measured_a_study_of_it_takes_nothing() -> None:
 def test_a_host_study_that_confirms_what_was_assumed_narrows_it_to_what_was_said(
     batch: int, region: str, costs: HostCosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model is asked again with such a host: the claim is what the program then shows."""
+    """Model the step again with such a host: the claim is what the program then shows."""
     monkeypatch.setattr(narrowing, "LEAST_GAIN", -math.inf)
     card = CARDS[region]
     found, step = seen(costs, batch, card)
@@ -151,7 +151,7 @@ def test_a_host_study_that_confirms_what_was_assumed_narrows_it_to_what_was_said
 
 @pytest.mark.parametrize("region", ["arithmetic", "bandwidth"])
 def test_a_recorded_sweep_that_confirms_the_model_narrows_it_to_what_was_said(region: str) -> None:
-    """The model is given a recording of another network whose step times are those that it modelled."""
+    """Give the model a recording of another network with the step times that it modelled."""
     costs, card = costs_of_kind("desktop", "graph"), CARDS[region]
     found, step = seen(costs, card=card)
     said = by_name(narrowed(found, step, parts_of(card, step, modelling(costs))))["recorded sweep"]

@@ -1,4 +1,4 @@
-"""Published curves: what the file holds, what is said of the model beside it, and how a sweep becomes a run."""
+"""Published curves: the content of the file, sentences about the model, and the conversion of a sweep to a run."""
 
 import math
 import re

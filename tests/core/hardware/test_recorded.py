@@ -1,4 +1,4 @@
-"""Recordings of a card beat the model, and correct it beside: closed forms against the model itself."""
+"""Recordings of a card replace the model, and correct it elsewhere: closed forms against the model itself."""
 
 import math
 import statistics
@@ -38,7 +38,7 @@ BATCHES = (1, 8, 64, 512)
 
 
 def recording(workload: Workload, factor, batches=BATCHES, gpu=CARD.name, target=GPU, conditions=USUAL) -> Recording:
-    """A run whose step times are ``factor`` times the model's."""
+    """Return a run whose step times are ``factor`` times the model's."""
     cells = []
     for batch in batches:
         there = modelled_step(CARD, workload, target, batch, COSTS.host, conditions)
@@ -73,7 +73,7 @@ def test_without_recordings_the_curve_is_the_models_and_recorded_batches_replace
     assert isinstance(third, RecordedStep)
     assert isinstance(second, Modelled)  # between two recorded ones
     assert second.step_ms == pytest.approx(1.4 * plain(4).step_ms)
-    assert isinstance(last, Modelled)  # beyond all
+    assert isinstance(last, Modelled)  # beyond all recorded ones
     assert last.step_ms == pytest.approx(plain(4096).step_ms)
     assert made.corrected_by == f"recorded on {CARD.name}: A run (run-784-512-512-10)"
 
@@ -130,7 +130,7 @@ def test_credibility_rises_with_recordings_and_leaves_less_of_the_width(share: f
 
 
 def test_the_corrected_interval_covers_what_it_says_where_errors_are_drawn_as_assumed():
-    """Card and workload parts drawn anew each time: the predictor's 95 % interval holds the next workload's error."""
+    """Draw card and workload parts anew each time: the predictor's 95 % interval covers the next workload's error."""
     rng = np.random.default_rng(5)
     between, within = 0.2, 0.1
     share = card_share(between, within)

@@ -1,4 +1,4 @@
-"""The pictures of the first screen: what is modelled never looks measured, and no share claims an interval."""
+"""The charts of the first screen: modelled values never look measured, and no share claims an interval."""
 
 import dataclasses
 import math

@@ -18,7 +18,7 @@ FREE = {
 
 
 def traced(workload: Workload) -> int:
-    """Operations of one step that compute something."""
+    """Count the operations of one step that compute something."""
     import tensorflow as tf
 
     from core.worker.tensorflow.model import build_model

@@ -1,4 +1,4 @@
-"""What one GPU answers through NVML, and its answers as a summary."""
+"""The answers of one GPU through NVML, and their summary."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_all_questions_are_answered_in_our_units() -> None:
 
 
 def test_several_cards_answer_as_one() -> None:
-    """They work together: what they take adds up, and one that is hot or slowed holds the others up."""
+    """Check the sum: they work together, so what they use adds up, and a hot or slowed card delays the others."""
     first = FakeCard(utilisation_pct=20, power_mw=70_000, energy_mj=1_000, temperature_c=50, reasons=GPU_IDLE)
     second = FakeCard(utilisation_pct=40, power_mw=50_000, energy_mj=2_000, temperature_c=80, reasons=HW_THERMAL)
     nvml = FakeNvml([first, second])
@@ -106,7 +106,7 @@ def test_reasons_clocks_and_temperature_count_only_while_the_gpu_was_busy() -> N
 @pytest.mark.parametrize("tick_s", [0.02, 0.1, 0.25])
 @pytest.mark.parametrize("phase_s", [0.0, 0.03, 0.09])
 def test_energy_by_a_counter_that_seldom_moves(tick_s: float, phase_s: float) -> None:
-    """A steady 150 W: a sample may come up to 50 ms after the counter moved, at each end of two seconds."""
+    """Check a steady 150 W: a sample may come up to 50 ms after the counter moved, at each end of two seconds."""
     ticks = ({"energy_j": 150.0 * tick_s * ((0.05 * i + phase_s) // tick_s), "power_w": 1.0} for i in range(41))
     joules, source = energy(of_values(*ticks), 2.0)
     assert source == "counter"

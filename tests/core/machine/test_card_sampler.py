@@ -1,4 +1,4 @@
-"""The thread that samples a GPU while a block runs on it: how often, at which cost, and that it ends."""
+"""The thread that samples a GPU while a block runs on it: its rate, its cost, and its end."""
 
 import sys
 import threading
@@ -16,7 +16,7 @@ from core.machine.meter import Meter
 from core.machine.nvml import Handle
 from tests.support.fake_nvml import FakeCard, FakeNvml
 
-SOON_S = 20.0  # at the most, on a busy machine
+SOON_S = 20.0  # upper limit, on a busy machine
 
 
 def threads() -> list[threading.Thread]:
@@ -38,7 +38,7 @@ def sampling(nvml: FakeNvml) -> Iterator[CardSampler]:
 
 
 def sampled(nvml: FakeNvml, times: int) -> int:
-    """How often the card was asked for its power, at least ``times``."""
+    """Return how often the card was asked for its power, at least ``times``."""
     wait_for(lambda: nvml.asked.count("nvmlDeviceGetPowerUsage") >= times)
     return nvml.asked.count("nvmlDeviceGetPowerUsage")
 

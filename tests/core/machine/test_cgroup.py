@@ -1,4 +1,4 @@
-"""Control groups as folders made by hand, each as a kind of container or service manager shows it."""
+"""Control groups as handmade folders, each as a kind of container or service manager shows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MB = 1_000_000
 
 
 def machine(root: Path, groups: str, mounts: str, files: dict[str, str]) -> Path:
-    """A file system in which /proc/self says so; ``files`` by their path below /sys/fs/cgroup."""
+    """Create a file system with such a /proc/self; ``files`` by their path below /sys/fs/cgroup."""
     written = {"proc/self/cgroup": groups, "proc/self/mountinfo": f"23 1 8:1 / / rw - ext4 /dev/root rw\n{mounts}"}
     for name, text in (written | {f"sys/fs/cgroup/{name}": text for name, text in files.items()}).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def test_the_tightest_limit_counts(tmp_path: Path, groups: str, mounts: str, fil
 
 
 def test_who_killed_is_told_by_counters(tmp_path: Path) -> None:
-    """Version 2: an event counts in all groups above, too."""
+    """Check version 2, in which an event counts in all groups above, too."""
     kills = "oom {oom}\noom_kill {kill}\noom_group_kill 0"
     files = {
         "pod/memory.max": "3000000000", "pod/memory.events": kills.format(oom=4, kill=4),
@@ -136,7 +136,7 @@ def test_who_killed_in_version_1_and_where_nothing_is_counted(tmp_path: Path) ->
 
 @pytest.fixture(params=["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"])
 def real_group(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A group of 300 MB below our own, with swap on top or within; skipped where none can be made."""
+    """Yield a group of 300 MB below our own, with swap on top or within; skip if none can be made."""
     own = next(
         (line.split(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines() if ":memory:" in line), ""
     )

@@ -1,4 +1,4 @@
-"""Which cores a worker is bound to, what of it is bound, and that it stays within what it was given."""
+"""The cores to which a worker is bound, the threads that are bound, and that it stays within its cores."""
 
 import os
 import subprocess

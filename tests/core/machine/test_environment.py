@@ -1,4 +1,4 @@
-"""The machine's description, on this machine and on others made up of files."""
+"""The machine's description, on this machine and on others made of files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_no_framework_is_imported():
 
 
 def on(monkeypatch, limits, affine=64, ulimit=None):
-    """A machine of 64 cores and 256 GB, 200 of them free, that is limited so."""
+    """Simulate a machine of 64 cores and 256 GB, 200 of them free, with these limits."""
     monkeypatch.setattr(environment, "read_limits", lambda: limits)
     monkeypatch.setattr(environment, "process_memory_limit", lambda: ulimit)
     monkeypatch.setattr(environment.os, "sched_getaffinity", lambda _pid: set(range(affine)), raising=False)

@@ -1,4 +1,4 @@
-"""A GPU that is listed and cannot be used, or not as one would think: one sentence each, and what to do."""
+"""A GPU that is listed but unusable, or usable with a catch: one sentence each, with what to do."""
 
 import dataclasses
 import sys
@@ -24,7 +24,7 @@ T4 = Card(Gpu(name="NVIDIA T4", driver="550.1", compute_capability="7.5", memory
 
 
 def machine(*cards: Card, **changes: object) -> GpuFacts:
-    """A machine whose one T4 is ready, changed."""
+    """Return a machine with one T4 that is ready, with changes."""
     cards = cards or (T4,)
     listed = tuple(Listed(f"GPU-{index}") for index in range(len(cards)))
     usual = {"cuda_driver": (12, 4), "build": WHEEL, "libraries": LIBRARIES, "visible": visible_cards(listed, {})}
@@ -114,7 +114,7 @@ def test_each_state_gives_one_sentence_with_what_to_do(code: str) -> None:
         (("sm_86",), "8.0", "no_code"),
         (("sm_89", "sm_100a", "sm_120"), "12.0", None),
         (("7.5", "12.0"), "12.0", None),
-        (("native",), "12.0", None),  # nothing known, nothing said
+        (("native",), "12.0", None),  # nothing known, so no note
         ((), "12.0", None),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_target_that_is_not_here_is_named() -> None:
     assert "gpu:0 to gpu:1" in said
     assert (
         devices((), gpus=0).why_unusable(Target(device="gpu:0")) is None
-    )  # NVML is not everywhere; the worker says it
+    )  # NVML may be missing; the worker reports it
 
 
 def test_facts_are_read_from_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,14 +199,14 @@ def test_what_only_limits_is_said_of_the_gpus_that_are_measured(monkeypatch: pyt
     assert refuse_unusable((Target(device="gpu:1"),)) == ()
     driver.asked.clear()
     assert refuse_unusable((Target(),)) == ()
-    assert driver.asked == []  # of a CPU nothing is asked
+    assert driver.asked == []  # a CPU needs no answers
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     with pytest.raises(UserError, match="hides every GPU"):
         refuse_unusable((Target(device="gpu:0"),))
 
 
 def test_the_installed_tensorflow_says_what_it_was_built_for() -> None:
-    """Where it has CUDA: code for a T4, none yet for Blackwell. A newer one that has may come; then this ends."""
+    """Check a build with CUDA: code for a T4, none yet for Blackwell. This fails once a newer build has it."""
     found = tensorflow_build()
     assert found is not None
     if found.cuda:

@@ -1,4 +1,4 @@
-"""Which frameworks are here, asked of package metadata and of other interpreters; none is imported."""
+"""The installed frameworks, from package metadata and from other interpreters; none is imported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def interpreter(folder: Path, answer: str) -> str:
-    """A program that answers like a Python with those packages."""
+    """Write a program that answers like a Python with those packages."""
     file = folder / "python"
     file.write_text(f"#!/bin/sh\necho '{answer}'\n")
     file.chmod(0o755)
@@ -66,7 +66,7 @@ def test_an_interpreter_that_is_named_is_asked_itself(tmp_path: Path, monkeypatc
         f"“{lacking} -m pip install packaging protobuf psutil pydantic”."
     )
     interpreter(tmp_path, f'[[3, 12], {all_of_it}"psutil": "7", "pydantic": "2"}}]')
-    assert why_missing("jax") is None  # what was missing is asked for again
+    assert why_missing("jax") is None  # a missing package is looked up again
     interpreter(tmp_path, "[[3, 9], {}]")
     installed._ask.cache_clear()
     assert why_missing("jax") == f"{whole} is Python 3.9; Breakeven's workers need 3.11 or newer."

@@ -1,4 +1,4 @@
-"""Interference: told apart from our own work, scanned for seldom, cheap."""
+"""Interference: separated from our own work, scanned rarely, cheap."""
 
 import os
 import subprocess
@@ -60,11 +60,11 @@ def test_waits_are_those_of_our_threads_since_the_last_call(system):
         return {thread: waited_s for thread, waited_s in waits.items() if thread[0] in pids}
 
     with closing(InterferenceSampler(system.read, of)) as made:
-        assert sample_after(made, system, (7,)).wait_pct is None  # what it waited for before is nobody's disturbance
+        assert sample_after(made, system, (7,)).wait_pct is None  # earlier waiting is no disturbance
         waits[7, 70] += 0.2
         waits[7, 72] = 0.1  # a new thread
         assert sample_after(made, system, (7,)).wait_pct == pytest.approx(30.0)
-        del waits[7, 71]  # that of one that ended is not known, and takes nothing from the others
+        del waits[7, 71]  # an ended thread's wait is unknown, and not taken from the others
         waits[8, 80] = 9.0
         assert sample_after(made, system, (7, 8)).wait_pct == 0.0
         waits[8, 80] += 0.5
@@ -95,7 +95,7 @@ def test_short_intervals_are_added_up_and_steal_is_a_share_of_the_machine(system
 
 @pytest.fixture
 def burners(monkeypatch):
-    """Two processes that keep a core busy each; others are looked for often."""
+    """Start two processes that keep a core busy each, and scan often for others."""
     monkeypatch.setattr(interference, "SCAN_EVERY_S", 0.3)
     started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     yield [psutil.Process(process.pid) for process in started]
@@ -105,7 +105,9 @@ def burners(monkeypatch):
 
 
 def samples(our_pids=()):
-    """What a sampler finds twice a second for up to a minute: a busy machine leaves a neighbour little."""
+    """Yield what a sampler finds twice a second for up to a minute, since a busy machine leaves a neighbour little
+    time.
+    """
     with closing(InterferenceSampler()) as sampler:
         for _ in range(120):
             time.sleep(0.5)
@@ -148,7 +150,9 @@ OURS, FOREIGN, NOBODY = 77, 88, 2**22 + 5
 
 @pytest.fixture
 def shared(system, monkeypatch):
-    """What is said of a GPU's neighbours, from who computes on it before our worker starts and afterwards."""
+    """Return a function from the processes on a GPU before our worker's start and afterwards to the reported
+    neighbours.
+    """
     monkeypatch.setattr(interference, "_process_name", lambda pid: {OURS: "ours", FOREIGN: "theirs"}.get(pid))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
@@ -169,9 +173,9 @@ def shared(system, monkeypatch):
     [
         ((), (OURS,), ()),
         ((FOREIGN,), (OURS, FOREIGN), ("theirs",)),
-        ((), (OURS, FOREIGN), ("theirs",)),  # came later, and is known here
+        ((), (OURS, FOREIGN), ("theirs",)),  # started later, and is known here
         ((NOBODY,), (OURS, NOBODY), (f"process {NOBODY}",)),
-        ((), (OURS, NOBODY), ()),  # came later and cannot be told from a child of ours
+        ((), (OURS, NOBODY), ()),  # started later, indistinguishable from a child of ours
         ((FOREIGN,), (OURS,), ()),
     ],
 )
@@ -184,7 +188,7 @@ def test_neighbours_on_a_gpu_are_named(shared, before, after, said):
     [
         ((), (NOBODY,), ()),  # our own worker by the host's number
         ((), (FOREIGN,), ()),  # the same, a number that happens to be another process's here
-        ((FOREIGN,), (FOREIGN, NOBODY), (f"process {FOREIGN}",)),  # before our start, of whatever name outside
+        ((FOREIGN,), (FOREIGN, NOBODY), (f"process {FOREIGN}",)),  # before our start, of unknown name outside
     ],
 )
 def test_in_a_container_our_own_workers_are_no_neighbours(shared, before, after, said):

@@ -56,13 +56,13 @@ def test_those_who_wait_learn_when_the_machine_is_free_at_the_latest() -> None:
     assert left_s() is None
     with machine_lock("mine") as held:
         assert left_s() is None
-        held.ends_in(0)  # not known
+        held.ends_in(0)  # unknown end
         assert left_s() is None
         held.ends_in(90)
         assert 80 < left_s() <= 90
         written = note().read_bytes()
         held.ends_in(91)
-        assert note().read_bytes() == written  # is not worth a disturbance
+        assert note().read_bytes() == written  # a small change is not worth a write
         held.ends_in(20)
         assert left_s() <= 20
         assert _read_note().title == "mine"
@@ -174,7 +174,7 @@ def test_without_a_home_it_lies_in_a_private_folder_among_the_temporary_ones(
 
 
 def test_those_who_only_look_do_not_see_each_other() -> None:
-    """Each look takes the lock for a moment; eight of them at once, without a pause."""
+    """Look eight times at once without a pause; each look takes the lock for a moment."""
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: holder(), range(2000))) == {None}
 

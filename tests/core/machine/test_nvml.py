@@ -1,4 +1,4 @@
-"""The driver's answers, its silence, and that the library is let go of."""
+"""The driver's answers, its silence, and the release of the library."""
 
 import sys
 from contextlib import closing
@@ -16,7 +16,7 @@ GPU = (Target(device="gpu:0"),)
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
-    """A GPU that does not know its power limit, and one that is lost."""
+    """Simulate a GPU that does not know its power limit, and one that is lost."""
     driver = FakeNvml([FakeCard(power_limit_mw=None, pids=(7, 77), reasons=64), FakeCard(lost=True)], driver="550.1")
     monkeypatch.setitem(sys.modules, "pynvml", driver)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -1,4 +1,4 @@
-"""The CPU packages' energy from a folder as Linux's powercap is."""
+"""The CPU packages' energy from a folder like Linux's powercap."""
 
 from pathlib import Path
 

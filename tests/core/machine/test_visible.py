@@ -1,4 +1,4 @@
-"""Which of NVML's cards a framework sees, and under which number."""
+"""The cards of NVML that a framework sees, and their numbers there."""
 
 import sys
 from collections.abc import Callable
@@ -98,7 +98,7 @@ Machine = Callable[..., FakeNvml]
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Cards of a machine, and the variables that are set there."""
+    """Return a function that simulates a machine's cards and the variables set there."""
 
     def make(*cards: FakeCard, **env: str) -> FakeNvml:
         for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
@@ -149,7 +149,7 @@ def test_where_the_order_is_not_known_no_card_is_taken_for_a_target(machine: Mac
     machine(*two(), CUDA_DEVICE_ORDER="FASTEST_FIRST")
     with closing(Nvml()) as nvml:
         assert nvml.handles_of(Target(device="gpu:0")) == ()
-        assert nvml.computing_pids(nvml.measured([Target(device="gpu:0")])) == {7, 8}  # any of them may be it
+        assert nvml.computing_pids(nvml.measured([Target(device="gpu:0")])) == {7, 8}  # it may be any of them
 
 
 def test_of_a_slice_memory_and_processes_are_its_own_and_the_clocks_its_cards(machine: Machine) -> None:

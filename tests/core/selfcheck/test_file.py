@@ -1,4 +1,4 @@
-"""The file of a self-check: read back within limits, and nothing private in it."""
+"""The file of a self-check: read back within limits, and without private data."""
 
 import getpass
 import json
@@ -27,7 +27,7 @@ UUID = "GPU-5f3a1c9e-8a0b-4c1d-9e2f-0123456789ab"
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine and a user whose names can be looked for."""
+    """Set names of machine and user that a test can search for."""
     monkeypatch.setattr(platform, "node", lambda: HOST)
     monkeypatch.setattr(getpass, "getuser", lambda: USER)
     monkeypatch.setenv("HOME", HOME)
@@ -149,7 +149,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extreme", [0, 1e-300, 1e-9, 1e12, 1e308, -1.0, 2**62])
 def test_whatever_numbers_a_file_holds_it_is_refused_or_judged(extreme: float, tmp_path: Path) -> None:
-    """Each number in turn: no file of any origin makes a reader fail otherwise than with a sentence."""
+    """Replace each number in turn: no file makes a reader fail otherwise than with a sentence."""
     data = json.loads(Device(GPU).check().model_copy(update={"host": None}).to_json())
     path = tmp_path / "check.json"
     judged = 0
@@ -166,7 +166,7 @@ def test_whatever_numbers_a_file_holds_it_is_refused_or_judged(extreme: float, t
 
 
 def numbers(data: Any) -> Iterator[tuple[Any, Any]]:
-    """Where the numbers stand; of a list the first one."""
+    """Yield the places of the numbers; of a list only the first."""
     items = data.items() if isinstance(data, dict) else list(enumerate(data))[:1]
     for key, value in items:
         if isinstance(value, dict | list):

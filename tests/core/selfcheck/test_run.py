@@ -1,4 +1,4 @@
-"""A self-check ends within two minutes with what it has, whatever happens to it."""
+"""A self-check ends within two minutes with its results so far, whatever happens to it."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""An empty store for each test, on SQLite and on PostgreSQL where one is at hand."""
+"""An empty store for each test, on SQLite and, if available, on PostgreSQL."""
 
 import os
 import uuid
@@ -14,7 +14,7 @@ from core.store import Store
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty database: a file, or a schema of its own in the PostgreSQL database."""
+    """Yield the address of an empty database: a file, or its own schema in the PostgreSQL database."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'runs.sqlite3'}"
         return

@@ -1,4 +1,4 @@
-"""A damaged row costs itself, a damaged file is set aside, and what is not ours is left alone."""
+"""A damaged row costs only itself, a damaged file is set aside, and foreign files are left alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def change(*statements: str) -> None:
 
 @pytest.fixture
 def ids() -> tuple[str, str, str]:
-    """A history with a sound run, a run and a study to be damaged."""
+    """Store a sound run, and a run and a study to be damaged."""
     store = Store()
     sound, damaged = (store.add(make_run(seed=seed, **SMALL)) for seed in (1, 2))
     store.add_study("pipeline", "20260101-study0", make_pipeline_experiment())
@@ -139,7 +139,7 @@ def test_what_is_too_large_is_refused_and_not_loaded(
 
 @pytest.mark.parametrize("name", ["head", "name"])
 def test_a_value_larger_than_anything_of_ours_never_arrives(ids: tuple[str, str, str], name: str) -> None:
-    """70 MB in one value: SQLite itself refuses to hand it over."""
+    """Store 70 MB in one value: SQLite itself refuses to return it."""
     change(f"UPDATE runs SET {name} = printf('%.*c', 70000000, 'x') WHERE id = '{ids[2]}'")
     store = Store()
     with pytest.raises(StoreError, match="more than 40 MiB"):
@@ -178,7 +178,7 @@ def damage(kind: str) -> None:
     ],
 )
 def test_a_wrong_value_costs_a_row_and_a_broken_structure_the_file(lines: list[str], damaged: bool) -> None:
-    """As newer versions of SQLite say it, too."""
+    """Check the wording of newer versions of SQLite, too."""
     result = SimpleNamespace(scalars=lambda: SimpleNamespace(all=lambda: lines), scalar=lambda: 1_000_000)
     assert is_damaged(SimpleNamespace(exec_driver_sql=lambda _: result)) is damaged  # type: ignore[arg-type]
 

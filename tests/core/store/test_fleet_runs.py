@@ -1,4 +1,4 @@
-"""A fleet run in the store: its machines' runs are kept by themselves, and listed, deleted and restored with it."""
+"""A fleet run in the store: its machines' runs are stored separately, and listed, deleted and restored with it."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a long history is asked: pages, searches, tags, what a list says of each study; and what makes room."""
+"""Queries on a long history: pages, searches, tags, the list's description of each study; and freeing of space."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def named(name: str, seed: int, **changes: Any) -> Run:
 
 @pytest.fixture
 def three(store: Store) -> dict[str, str]:
-    """Ids by name; the newest last."""
+    """Store three runs and return their ids by name, the newest last."""
     return {name: store.add(named(name, seed)) for seed, name in enumerate(("Alpha", "Beta 100%", "gamma_ray"), 1)}
 
 
@@ -163,7 +163,7 @@ def test_an_own_run_without_a_round_leaves_nothing_when_it_is_deleted(store: Sto
 
 @pytest.fixture
 def aged(store: Store) -> dict[str, str]:
-    """Old runs, some with studies, and a young one; ids by what they are."""
+    """Store old runs, some with studies, and a young one; return their ids by description."""
     ids = {
         what: store.add(named(what, seed, id=f"run-{what}", created_at=OLD))
         for seed, what in enumerate(("plain", "tagged", "tagged-study", "young-study"), 1)

@@ -1,4 +1,4 @@
-"""A database that is locked costs no measurement and no round: the rounds wait in memory."""
+"""A locked database costs no measurement and no round: the rounds wait in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.sweeps import plan
 
 @contextmanager
 def locked(url: str) -> Iterator[None]:
-    """Another program writes, and does not end."""
+    """Hold the database by another program that writes and does not end."""
     whole = make_url(url)
     if whole.drivername == "postgresql":
         whole = whole.set(drivername="postgresql+psycopg")
@@ -99,7 +99,7 @@ def test_one_that_becomes_free_on_the_way_has_all_rounds_in_order(url: str, jobs
 
 
 def test_a_run_that_this_process_could_not_end_in_the_store_can_be_resumed(store: Store) -> None:
-    """Its row says that this very process measures it."""
+    """Resume a run whose row says that this very process measures it."""
     run = new_run(plan())
     store.begin(run)
     store.begin(run)
@@ -108,7 +108,7 @@ def test_a_run_that_this_process_could_not_end_in_the_store_can_be_resumed(store
 
 @pytest.fixture
 def begun_by_another(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """A new file of which another process makes a store: SQLite itself does not wait for it."""
+    """Hold a new file of which another process makes a store: SQLite itself does not wait for it."""
     other = sqlite3.connect(tmp_path / "runs.sqlite3", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     yield other

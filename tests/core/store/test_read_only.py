@@ -37,7 +37,7 @@ WRITES: dict[str, Any] = {
 
 @pytest.fixture
 def shown(store: Store, url: str) -> Any:
-    """A store with a run and a study, opened to be looked at."""
+    """Open a store with a run and a study for reading."""
     store.add(RUN)
     store.add_study("pipeline", "one", make_pipeline_experiment())
     shown = Store(url, read_only=True)

@@ -90,7 +90,7 @@ def test_summaries_are_newest_first_and_count(store: Store) -> None:
 
 @pytest.fixture(params=["run", "study"])
 def kept(request: pytest.FixtureRequest, store: Store) -> tuple[str, Callable[[str], Any]]:
-    """The id of what is kept, and what reads it."""
+    """Return the id of what is stored, and the function that reads it."""
     if request.param == "run":
         return store.add(make_run(**SMALL)), store.load
     store.add_study("pipeline", "one", make_pipeline_experiment())
@@ -287,7 +287,7 @@ def test_a_database_of_another_program_is_left_alone(url: str) -> None:
 
 
 def test_a_long_history_is_listed_fast(store: Store) -> None:
-    """The budget is 50 ms for 300 runs of 34 cells: of CPU time, since the machine may be busy."""
+    """Check a budget of 50 ms for 300 runs of 34 cells, in CPU time, since the machine may be busy."""
     run = make_run(batches=tuple(range(1, 18)), processes=1, passes=1, rounds_per_pass=1)
     for n in range(300):
         store.add(run.model_copy(update={"id": f"20260101-{n:06d}"}))

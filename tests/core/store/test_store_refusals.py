@@ -1,4 +1,4 @@
-"""Where runs are kept, and what is said when they cannot be; nothing stored is lost."""
+"""The place where runs are stored, and the messages if it is unusable; nothing stored is lost."""
 
 import sqlite3
 import subprocess
@@ -76,7 +76,7 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, monkeypatch:
 
 
 def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
-    """SQLite reports a page limit with the very error of a full disk (SQLITE_FULL)."""
+    """Set a page limit, which SQLite reports with the error of a full disk (SQLITE_FULL)."""
     store = Store(f"sqlite:///{tmp_path / 'runs.sqlite3'}")
     kept = make_run(seed=1, **SMALL)
     store.add(kept)
@@ -91,7 +91,7 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_read_only_folder_is_a_sentence_and_loses_nothing() -> None:
-    """In a child that gives up root, for whom no folder is read-only, once all modules are loaded."""
+    """Run a child that gives up root, for whom no folder is read-only, after loading all modules."""
     code = (
         "import os, sys; from core.store import Store, StoreError; Store().close()\n"
         "if os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"

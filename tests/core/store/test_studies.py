@@ -1,4 +1,4 @@
-"""Studies and traces in the store, and stores from before there were any, on SQLite and on PostgreSQL."""
+"""Studies and traces in the store, and stores from earlier versions, on SQLite and on PostgreSQL."""
 
 import subprocess
 import sys
@@ -112,7 +112,7 @@ LATER = ("verdict", "network", "machine", "words", "described")  # columns of ve
 
 
 def make_old(url: str, version: int) -> str:
-    """A store as that version left it, with a run in it and, in version 2, studies; returns the run's id."""
+    """Create a store as that version left it, with a run in it and, in version 2, studies; return the run's id."""
     store = Store(url)
     run_id = store.add(run_of())
     with store._database.write() as db:

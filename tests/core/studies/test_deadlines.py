@@ -1,4 +1,4 @@
-"""How long is waited: by what was seen, within what the budget allows."""
+"""Deadlines: from past durations, within the budget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_what_is_unknown_gets_a_minute_at_least_and_three_at_most(budget_s: floa
 @pytest.mark.parametrize(
     ("budget_s", "longest_s", "start_s", "prepare_s"),
     [
-        (15, 1.0, 10, 15),  # never less, however quick it was
+        (15, 1.0, 10, 15),  # never less, however fast it was
         (15, 5.0, 20, 50),
         (15, 40.0, 80, 80),  # a slow machine is given what it needs
         (90, 5.0, 25, 50),
@@ -48,13 +48,13 @@ def test_a_block_gets_a_multiple_of_what_it_should_take(budget_s: float, expecte
 def test_a_gpu_gets_time_to_compile_at_first(budget_s: float, expected_s: float) -> None:
     assert deadlines.first_prepare_s(budget_s, gpu=True) == deadlines.prepare_s(budget_s, None, gpu=True) == expected_s
     assert deadlines.first_prepare_s(budget_s) == deadlines.first_s(budget_s) == min(180, expected_s)
-    compiling_s = expected_s / 20  # and as much for every other batch that is compiled anew
+    compiling_s = expected_s / 20  # the same for every other batch that is compiled
     assert deadlines.prepare_s(budget_s, compiling_s, gpu=True) >= 10 * compiling_s
 
 
 @given(BUDGET, SECONDS)
 def test_on_a_gpu_memory_that_ran_out_is_waited_for(budget_s: float, took_s: float) -> None:
-    """Its allocator tries for 10 s, which alone is as long as the shortest deadline of a block."""
+    """Allow for the allocator, which tries for 10 s: that alone is as long as the shortest deadline of a block."""
     for ask in (deadlines.prepare_s, deadlines.block_s):
         assert ask(budget_s, took_s, gpu=True) >= max(2 * took_s, deadlines.SHORTEST_S) + 2 * 10.0
     assert deadlines.block_s(budget_s, took_s, gpu=True) == deadlines.block_s(budget_s, took_s) + 20.0

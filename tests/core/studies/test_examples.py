@@ -21,7 +21,7 @@ from tests.support.runs import make_run
 
 @pytest.fixture
 def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Another folder of examples."""
+    """Replace the folder of examples by another one."""
     load_example.cache_clear()
     monkeypatch.setattr(registry, "DATA", tmp_path)
     yield tmp_path

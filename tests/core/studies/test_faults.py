@@ -1,4 +1,4 @@
-"""Whatever fails, and whenever: a study of any kind is kept with what was measured, or says why there is none."""
+"""Any failure at any time: a study of any kind is kept with its measurements, or states why there are none."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ STUDIES: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
     "validation": (lambda seed: Card(seed=seed), lambda: validations.plan(minutes=4.0)),
     "scaling": (lambda seed: scaling_machine(seed=seed), lambda: scaling_plan(batches=(32, 128, 512), budget_s=40.0)),
 }
-"""By kind: its simulated machine, and what to measure."""
+"""Simulated machine and plan of each kind."""
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -96,7 +96,7 @@ def test_any_sequence_of_failures_leaves_what_was_measured_or_one_sentence(
 
 
 def _check_record(name: str, record: Any, faults: Faulty) -> None:
-    """It reads back, says something or why not, and its status is that of the stop, if there was one."""
+    """Check that it reads back, answers or gives the reason, and has the status of the stop, if there was one."""
     kind, context = kind_of(name), Context(run=CASE.run)
     assert kind.record.from_json(record.to_json()) == record
     stopped = {faults.stop.status} if faults.stop.is_set() else set()
@@ -110,13 +110,13 @@ def _check_record(name: str, record: Any, faults: Faulty) -> None:
 
 
 def _check_blocks(rounds: Any, of_round: int, faults: Faulty) -> None:
-    """A failure, or the stop, costs the blocks of the round that it falls into, and no other."""
+    """Check that a failure, or the stop, costs the blocks of its round, and no others."""
     kept = sum(len(item.blocks) for item in rounds)
     lost = faults.answered["block"] - kept
     assert 0 <= lost <= (of_round - 1) * (faults.failed + faults.stop.is_set())
 
 
 def test_every_kind_is_tried() -> None:
-    """A fleet has faults of its own: tests/core/studies/fleet/test_coordinator.py."""
+    """Check all kinds but the fleet, which has its own faults: tests/core/studies/fleet/test_coordinator.py."""
     assert set(STUDIES) == set(kinds()) - {"fleet"}
     assert "nan_loss" in OUTCOMES

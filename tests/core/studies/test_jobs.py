@@ -1,4 +1,4 @@
-"""The job of a process, whatever the kind of study: started once, watched by many, cancelled, never fatal."""
+"""The job of a process, for every kind of study: started once, watched by many, cancelled, never fatal."""
 
 import dataclasses
 import threading
@@ -39,7 +39,7 @@ class MemoryStore(MemoryRecorder):
 
 
 class Gated(Machine):
-    """Waits for the test before its workers start."""
+    """Machine that waits for the test before its workers start."""
 
     def launch(self, targets, deadline_s, *_):
         self.gate.wait(20)
@@ -89,7 +89,7 @@ def arms_plan() -> ExperimentPlan:
 
 
 def study(run: Any = None) -> Kind[Any, Experiment, Any]:
-    """A kind whose plan does not matter."""
+    """Return a kind whose plan does not matter."""
     work = run or (lambda tools, _: measure_arms(tools, arms_plan()))
     return dataclasses.replace(PIPELINE, describe=lambda _: "a study", run=work, targets=lambda _: ())
 
@@ -108,7 +108,7 @@ def test_a_sweep_runs_in_the_background(jobs: Jobs, machine: Gated, store: Memor
 
 
 class Watching:
-    """A part of a page that waits for pauses again as soon as it was woken, and notes what there was to draw."""
+    """A part of a page that waits for pauses again after each wake-up, and notes what there was to draw."""
 
     def __init__(self, jobs: Jobs) -> None:
         self.jobs, self.seen, self._waits = jobs, [], ExitStack()
@@ -213,7 +213,7 @@ def test_cancelling_ends_a_sweep_and_keeps_it(jobs: Jobs, machine: Gated) -> Non
 
 
 def test_the_end_of_the_process_interrupts_what_runs(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
-    """Before the first round, too: nobody wished it to end, so it can be resumed."""
+    """Interrupt before the first round, too: nobody cancelled it, so it can be resumed."""
     begin_sweep(jobs)
     assert not jobs.stopping
     threading.Timer(0.2, machine.gate.set).start()

@@ -1,4 +1,4 @@
-"""Cards are sampled for as long as a measurement with a GPU lasts, however it ends."""
+"""Cards are sampled throughout a measurement with a GPU, however it ends."""
 
 import sys
 import threading
@@ -19,7 +19,7 @@ from tests.support.sweeps import MemoryRecorder, plan
 
 
 class RealTimeMachine(Machine):
-    """Blocks that last a moment for NVML's thread, too; ``seen`` are the threads that sampled meanwhile."""
+    """Machine whose blocks take a moment for NVML's thread, too; ``seen`` are the threads that sampled meanwhile."""
 
     def launch(self, targets: Any, deadline_s: float, *_: object) -> Any:
         workers = super().launch(targets, deadline_s)
@@ -40,7 +40,7 @@ class RealTimeMachine(Machine):
 
 
 class VirtualMeter(Meter):
-    """Waits on the machine's clock."""
+    """Meter that waits on the machine's clock."""
 
     def __init__(self, machine: Machine, root: Path) -> None:
         super().__init__(root)
@@ -65,7 +65,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Iterator[Callable[..., tuple[RealTimeMachine, Any]]]:
-    """A sweep of little budget by a machine with faults, and how it ended."""
+    """Yield a function that runs a short sweep on a machine with faults and returns its end."""
     open_jobs: list[Jobs] = []
 
     def measure(*faults: Fault, cancel: bool = False, **changes: Any) -> tuple[RealTimeMachine, Any]:

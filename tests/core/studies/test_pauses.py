@@ -1,4 +1,4 @@
-"""Pauses in which pages draw: when one is due, for whom, and what ends it."""
+"""Pauses in which pages draw: their time, their recipients, and their end."""
 
 import threading
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Course:
         self.pauses.begin()
 
     def measure(self, seconds: float, visit_s: float = 0.5) -> None:
-        """Visits with a possible pause after each."""
+        """Make visits with a possible pause after each."""
         end_s = self.clock.now_s() + seconds
         while self.clock.now_s() < end_s:
             self.clock.advance(visit_s)
@@ -155,7 +155,7 @@ def test_a_change_is_drawn_at_once_by_those_that_wait_for_it(course: Course) -> 
 
 
 def test_a_change_from_another_thread_ends_a_pause() -> None:
-    """With real waiting: the engine's thread is released by the wish to stop, long before the pause is over."""
+    """Wait in real time: the request to stop releases the engine's thread long before the pause is over."""
     real, cancel, announced = Pauses(VirtualClock()), threading.Event(), threading.Event()
     with real.waiting(announced.set, changes=False, pauses=True):
         engine = threading.Thread(target=real.pause, args=(cancel, 60.0))

@@ -1,4 +1,4 @@
-"""What all kinds of study share: workers lost while they start, waits cut short, deadlines by experience."""
+"""Common behaviour of all kinds of study: workers lost while they start, waits cut short, deadlines by experience."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EACH = pytest.mark.parametrize("kind", STUDIES)
 
 
 class Launches:
-    """Launches a machine's workers after those starts that fail; ``asked_s`` are the deadlines."""
+    """Launcher of a machine's workers after the starts that fail; ``asked_s`` are the deadlines."""
 
     def __init__(self, machine: Any, *faults: WorkerError) -> None:
         self.machine, self.faults = machine, list(faults)
@@ -164,7 +164,7 @@ def test_a_crash_is_forgiven_once_and_nothing_else_is() -> None:
 @EACH
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.95])
 def test_stopping_ends_every_wait_at_once_and_keeps_what_was_measured(kind: str, share: float) -> None:
-    """The wish comes while a worker is waited for, at its start or at a share of all that is asked."""
+    """Stop while waiting for a worker, at its start or at a share of all requests."""
     make, run = STUDIES[kind]
     counted = Stopping(make(), None)
     run(tools_for(counted.machine, launch=counted.launch))
@@ -183,7 +183,7 @@ def test_stopping_ends_every_wait_at_once_and_keeps_what_was_measured(kind: str,
 
 
 class Stopping:
-    """Workers of a machine that are waited for when the user wants to stop: in the ``stop_at``-th wait."""
+    """Workers of a machine whose user stops in the ``stop_at``-th wait."""
 
     def __init__(self, machine: Any, stop_at: int | None) -> None:
         self.machine, self.stop_at = machine, stop_at

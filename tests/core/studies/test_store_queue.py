@@ -1,4 +1,4 @@
-"""Measuring never waits for the store, and the store gets everything in order when it can."""
+"""Measuring never waits for the store, and the store receives everything in order as soon as it can."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 
 
 class Log:
-    """Notes what it is asked for; does first what the test wants."""
+    """Log of requests that first does what the test wants."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []

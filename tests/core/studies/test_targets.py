@@ -1,4 +1,4 @@
-"""Every kind says where it measures: what is refused, and whose neighbours are looked for, rests on it."""
+"""Every kind states where it measures, the basis of refusals and of the search for neighbours."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The study that docs/adding_a_study.md adds: its code is taken from there and runs from plan to page."""
+"""The study that docs/adding_a_study.md adds: its code is taken from the document and runs from plan to page."""
 
 import importlib
 import json
@@ -26,12 +26,12 @@ from tests.support.simulation import Curve, Machine
 
 TEXT = (Path(__file__).parents[3] / "docs" / "adding_a_study.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", TEXT, re.DOTALL))
-STARTS_S = (5.0, 4.0, 7.0, 4.5, 6.0, 4.2, 4.8, 30.0)  # one stalls
+STARTS_S = (5.0, 4.0, 7.0, 4.5, 6.0, 4.2, 4.8, 30.0)  # the last one stalls
 VERDICT = "Ready after 4900 ms, 95 % interval 4000 to 30000, measured"
 
 
 class Starting(Machine):
-    """Its workers take as long to start as :data:`STARTS_S` says, in turn."""
+    """Machine whose workers take :data:`STARTS_S` to start, in turn."""
 
     def launch(self, targets: Any, deadline_s: float, *_: object) -> Any:
         self.startup_s = STARTS_S[self.starts % len(STARTS_S)]
@@ -40,7 +40,7 @@ class Starting(Machine):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The files in a folder of their own, where ``core`` finds those that belong to it."""
+    """Write the files to their own folder, where ``core`` finds those that belong to it."""
     before = set(sys.modules)
     for name, source in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def test_a_budget_and_a_cancellation_keep_what_was_measured(
 
 @pytest.fixture
 def command(folder: Path, machine: Starting, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command on simulated workers."""
+    """Register the command on simulated workers."""
     assert folder
     made = importlib.import_module("core.cli.startup").startup_command
     monkeypatch.setitem(commands.commands, "startup", made)

@@ -1,4 +1,4 @@
-"""The exchange of gradients in traces of several GPUs, made by hand with known truth."""
+"""The exchange of gradients in traces of several GPUs, handmade with known truth."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ NAMES = {
 
 
 def two_gpus(all_reduces_us: tuple[int, int], name: str = next(iter(NAMES))) -> MadeTrace:
-    """Two steps of 100 µs on each of two GPUs: 50 µs of arithmetic, and an exchange that begins 10 µs before that ends,
-    on a stream of its own. On the first GPU it takes as long as the first number says, and so on.
+    """Return two steps of 100 µs on each of two GPUs: 50 µs of arithmetic, and an exchange on its own stream.
+
+    The exchange begins 10 µs before the arithmetic ends. Its length is the first number on the first GPU, and so on.
     """
     trace = MadeTrace()
     python = trace.plane("/host:CPU").line("python", thread=7)
@@ -52,7 +53,7 @@ def test_kernels_of_nccl_are_known_by_their_names_of_all_versions() -> None:
 
 
 def test_each_gpu_has_its_own_exchange_and_the_shortest_is_that_of_the_step(tmp_path: Path) -> None:
-    """The first GPU waits 20 µs in its kernel for the second one, whose kernel takes 20 µs."""
+    """Let the first GPU wait 20 µs in its kernel for the second one, whose kernel takes 20 µs."""
     found = report(read(two_gpus((40, 20)).write(tmp_path)), None, ("GPU:0", "GPU:1"))
     assert [device.all_reduces_ms for device in found.devices] == [
         pytest.approx((0.040, 0.040)), pytest.approx((0.020, 0.020))
@@ -88,8 +89,8 @@ def test_overlapping_exchanges_count_once_and_only_within_the_steps() -> None:
 
 
 def test_of_logical_cpus_the_operations_of_the_ring_tell(tmp_path: Path) -> None:
-    """As TensorFlow 2.21 traces it: one operation for each device, on threads of their own, here 10 to 40 and 30 to 50
-    µs into each step of 100 µs.
+    """Check a trace as TensorFlow 2.21 writes it: one operation per device, on its own thread, here 10 to 40 and 30 to
+    50 µs into each step of 100 µs.
     """
     trace = MadeTrace()
     host = trace.plane("/host:CPU")
@@ -106,8 +107,8 @@ def test_of_logical_cpus_the_operations_of_the_ring_tell(tmp_path: Path) -> None
 
 
 def test_of_logical_cpus_under_jax_the_operations_of_the_xla_program_tell(tmp_path: Path) -> None:
-    """As jaxlib 0.10 traces it: each device runs the program on a thread of its own, here with the all-reduce 10 to 40
-    and 30 to 50 µs into each step of 100 µs.
+    """Check a trace as jaxlib 0.10 writes it: each device runs the program on its own thread, here with the all-reduce
+    10 to 40 and 30 to 50 µs into each step of 100 µs.
     """
     trace = MadeTrace()
     host = trace.plane("/host:CPU")

@@ -1,4 +1,4 @@
-"""Every text of a timeline is kept once, and no reply with a trace is longer than a line of the protocol."""
+"""Every text of a timeline is stored once, and no reply with a trace is longer than a line of the protocol."""
 
 import json
 import random
@@ -21,7 +21,7 @@ LONG = 4_000
 
 
 def reply_to(trace: TraceReport, steps: int = MAX_TRACED_STEPS) -> tuple[Traced, int]:
-    """The reply, as the supervisor reads it, and its length in bytes."""
+    """Return the reply, as the supervisor reads it, and its length in bytes."""
     fields = reply_fields(trace, steps, 1)
     line = Traced(batch=8, profiled_step_ms=2.0, unprofiled_step_ms=1.0, **fields).model_dump_json().encode()
     assert len(line) <= TRACE_BYTES + 1_000 < MAX_LINE_BYTES
@@ -29,7 +29,7 @@ def reply_to(trace: TraceReport, steps: int = MAX_TRACED_STEPS) -> tuple[Traced,
 
 
 def made(names: list[str], steps: int = 4, host_ops: int = 0, lanes: int = 3, step_ms: float = 7.3) -> TraceReport:
-    """A trace of one GPU whose events have these names, the first ones the longest."""
+    """Return a trace of one GPU whose events have these names, the longest events first."""
     spans = tuple(
         Span(lane=f"Stream #{i % lanes}", name=name, part=PARTS[i % 7], start_ms=i / 7, length_ms=3 - i / 3_000)
         for i, name in enumerate(names)
@@ -46,7 +46,7 @@ def made(names: list[str], steps: int = 4, host_ops: int = 0, lanes: int = 3, st
 
 @needs_bert
 def test_the_trace_of_a_large_network_fits_into_a_line_whole() -> None:
-    """Written out, this reply took 1,077,910 bytes; names of 919 characters come back 2.5 times each."""
+    """Check a reply that took 1,077,910 bytes in full; names of 919 characters recur 2.5 times each."""
     whole = report(read(BERT))
     for device in whole.devices:
         found, size = reply_to(whole.model_copy(update={"devices": (device,)}))
@@ -82,7 +82,7 @@ def test_names_too_long_in_all_are_shortened_and_that_is_said() -> None:
 
 @pytest.mark.parametrize("character", ["x", "\x01", "\\", "é", "😀"])
 def test_no_reply_is_longer_than_a_line(character: str) -> None:
-    """With names of 4,000 characters on all that has one, of one to six bytes each."""
+    """Give everything a name of 4,000 characters, of one to six bytes each."""
     names = [f"{i}{character * LONG}"[:LONG] for i in range(SPANS + 100)]
     found, size = reply_to(made(names, steps=MAX_TRACED_STEPS, host_ops=1_000))
     assert 0.4 * MAX_LINE_BYTES < size < MAX_LINE_BYTES, "it fits, and no more is cut than twice too much"
@@ -120,7 +120,7 @@ def test_more_steps_than_were_run_are_refused() -> None:
 
 
 def old_form(device: DeviceTrace) -> dict[str, Any]:
-    """As traces were stored before: every span with its own texts."""
+    """Return the earlier storage format: every span with its own texts."""
     return {**json.loads(device.model_dump_json()), "timeline": [span.model_dump() for span in device.timeline]}
 
 

@@ -1,6 +1,6 @@
-"""PyTorch's Chrome JSON, read into the same partition: traces made by hand, so that the truth about them is known.
+"""PyTorch's Chrome JSON, read into the same partition: handmade traces, so that the truth about them is known.
 
-The events of a GPU are made up after Kineto's documented format; no trace of a real one was read.
+The events of a GPU follow Kineto's documented format; no trace of a real one was read.
 """
 
 import json
@@ -85,7 +85,7 @@ def test_a_step_on_the_cpu_is_its_outermost_operations_and_what_lies_between_the
 
 
 def test_a_made_up_gpus_steps_hold_kernels_copies_and_launches(tmp_path: Path) -> None:
-    """Each step launches a copy, a kernel and a copy back; the device runs 50 µs behind the host."""
+    """Launch in each step a copy, a kernel and a copy back; the device runs 50 µs behind the host."""
     events = []
     for number in range(2):
         at, tie = 100 * number, 10 * number

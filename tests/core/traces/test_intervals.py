@@ -17,7 +17,7 @@ windows = st.lists(st.tuples(ends, ends), min_size=1, max_size=4).map(
 
 
 def grid(items: Spans) -> np.ndarray:
-    """Which of the units [0, SIZE) lie in any span."""
+    """Return True for each of the units [0, SIZE) that lies in any span."""
     found = np.zeros(SIZE, dtype=bool)
     for begin, end in items.tolist():
         found[begin:end] = True

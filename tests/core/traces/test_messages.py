@@ -1,4 +1,4 @@
-"""What the profiler says of its own work is read, shown without the machine's name, and never made into a number."""
+"""The profiler's messages about its own work are read, shown without the machine's name, and never used as numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,9 @@ def asked(made: MadeTrace, folder: Path, device: str | None) -> TraceReport:
 
 
 def without_gpu(made: MadeTrace) -> MadeTrace:
-    """As a machine without CUPTI records it: the GPU's plane holds nothing, the driver's calls are missing."""
+    """Return the trace as a machine without CUPTI records it: the GPU's plane is empty, the driver's calls are
+    missing.
+    """
     kept = [plane for plane in made.space.planes if plane.name == b"/host:CPU"]
     del made.space.planes[:]
     made.space.planes.extend(kept)
@@ -52,7 +54,7 @@ def test_steps_of_a_gpu_without_its_kernels_are_refused_and_not_taken_for_the_ho
 
 
 def test_a_compiled_step_without_its_kernels_names_the_same_cause(tmp_path: Path) -> None:
-    """An XLA program on a GPU leaves no operation on the host; the cause is not that no steps ran."""
+    """Check an XLA program on a GPU, which leaves no operation on the host; the cause is not that no steps ran."""
     made = MadeTrace()
     made.plane("/host:CPU").line("python").event("train", 0, 9, step_num=0).event("XlaLaunch:XlaLaunch", 1, 2)
     with pytest.raises(TraceError, match="no kernel of GPU:0, most likely because NVIDIA's CUPTI library is missing"):
@@ -74,7 +76,7 @@ def test_the_profilers_own_error_names_the_cause(error: str, tmp_path: Path) -> 
 
 @needs_bert
 def test_a_recorded_trace_whose_gpu_planes_are_missing_is_refused(tmp_path: Path) -> None:
-    """Taken for the CPU's, it had 24.9 ms of compute and 636 ms of launch."""
+    """Check a trace that, taken for the CPU's, had 24.9 ms of compute and 636 ms of launch."""
     whole = space(BERT)
     kept = [plane for plane in whole.planes if not plane.name.startswith(b"/device:")]
     del whole.planes[:]

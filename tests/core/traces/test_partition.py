@@ -1,4 +1,4 @@
-"""How steps are found and divided, on traces with a known truth."""
+"""The detection and division of steps, on traces with a known truth."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.support.traces import MadeTrace, gpu_trace
 
 
 def parts_us(step: StepParts) -> dict[str, float]:
-    """The parts that are not nothing, in microseconds."""
+    """Return the nonzero parts in microseconds."""
     found = {name.removesuffix("_ms"): round(value * 1000, 6) for name, value in step.model_dump().items()}
     return {name: value for name, value in found.items() if value}
 
@@ -104,7 +104,7 @@ def test_device_events_are_told_apart_by_name(tmp_path: Path, name: str, part: s
 
 
 def test_what_is_not_the_steps_own_host_work_is_no_launch(tmp_path: Path) -> None:
-    """The annotation, what encloses it, the threads that prepare data, waiting, and derived lines."""
+    """Check the annotation, what encloses it, the threads that prepare data, waiting, and derived lines."""
     made = MadeTrace()
     host, device = made.plane("/host:CPU"), made.plane("/device:GPU:0")
     python = host.line("python").event("fit", 0, 100).event("train", 10, 80, step_num=0)

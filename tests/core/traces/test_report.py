@@ -1,4 +1,4 @@
-"""The report of a trace: kernels, timeline, host operations; a real trace, and what xprof says of it."""
+"""The report of a trace: kernels, timeline, host operations; a real trace, and xprof's numbers for it."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def test_kernels_are_ranked_by_their_total_time_and_the_twenty_longest_named(tmp
 
 
 def test_the_timeline_shows_the_median_step_and_keeps_the_longest_of_too_many_events(tmp_path: Path) -> None:
-    """Of two steps that is the shorter, from 150 to 225 µs."""
+    """Check two steps, of which the median is the shorter, from 150 to 225 µs."""
     (device,) = gpu_trace().report(tmp_path).devices
     drawn = {(span.lane, span.name, span.part): (span.start_ms, span.length_ms) for span in device.timeline}
     assert drawn == {
@@ -75,7 +75,7 @@ def test_the_timeline_shows_the_hosts_outermost_and_innermost_events_and_input(t
 
 
 def drawn_ms(device: DeviceTrace) -> tuple[StepParts, dict[str, float]]:
-    """The step that is drawn, and what of it the timeline's spans of each part come to."""
+    """Return the step that is drawn, and the sum of its timeline's spans by part."""
     step = sorted(device.steps, key=lambda step: step.step_ms)[(len(device.steps) - 1) // 2]
     layers = []
     for part in PARTS[:-1]:
@@ -86,7 +86,9 @@ def drawn_ms(device: DeviceTrace) -> tuple[StepParts, dict[str, float]]:
 
 
 def test_the_timeline_shows_as_much_launch_as_the_parts_count(tmp_path: Path) -> None:
-    """An operation around a driver's call is no tick, and waiting and input inside one are none of it."""
+    """Check that an operation around a driver's call adds no tick, and that waiting and input inside one are
+    excluded.
+    """
     made = MadeTrace()
     python, calls = made.plane("/host:CPU").line("python", thread=7), made.plane("/host:CUPTI").line("driver", thread=7)
     stream = made.plane("/device:GPU:0").line("Stream #1")
@@ -141,7 +143,7 @@ def test_nodes_known_to_be_on_the_host_are_the_host_operations(tmp_path: Path) -
 
 
 def test_bytes_copied_within_the_steps_are_counted_by_direction(tmp_path: Path) -> None:
-    """Two copies of 4,096 bytes to the device lie in the steps, one before them; the copies back tell no size."""
+    """Copy twice 4,096 bytes to the device in the steps, and once before them; the copies back have no size."""
     made = gpu_trace()
     sizes = {"memcpy_details": "kind_src:pinned kind_dst:device size:100 dest:0 async:1"}
     made.plane("/device:GPU:0").line("Stream #20(MemcpyH2D)").event("MemcpyH2D", 10, 5, **sizes)
@@ -196,7 +198,7 @@ os._exit(0)  # as a worker ends: in Python 3.13, clearing up while the input's t
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TraceReport]:
-    """Traces of four steps on the CPU, recorded by the installed TensorFlow in a process of its own."""
+    """Record traces of four steps on the CPU with the installed TensorFlow in its own process."""
     folder = tmp_path_factory.mktemp("recorded")
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     subprocess.run([sys.executable, "-c", RECORD, str(folder)], check=True, env=environment, capture_output=True)
@@ -250,7 +252,7 @@ def test_a_real_trace_of_two_gpus(bert: TraceReport) -> None:
 
 
 def _streams_ps(plane: Any, with_group: bool) -> int:
-    """The union of a plane's stream events, all kernels or all events with a group id."""
+    """Return the union of a plane's stream events, all kernels or all events with a group id."""
     group = next(key for key, stat in plane.stat_metadata.items() if stat.name == b"group_id")
     chosen = [
         [event.offset_ps, event.offset_ps + event.duration_ps]
@@ -265,13 +267,12 @@ def _streams_ps(plane: Any, with_group: bool) -> int:
 
 @needs_bert
 def test_tensorflows_own_tool_sees_the_same_step_and_kernels(bert: TraceReport, tmp_path: Path) -> None:
-    """xprof's kernel table and step table of the same trace.
+    """Compare with xprof's kernel table and step table of the same trace.
 
     Kernels agree to the nanosecond. Its step is that of GPU:6, the longer one. Its device compute is 10 µs more than
-    ours: it does not know copies by the names ``MemcpyH2D`` and ``MemcpyD2H`` (``GetMemcpyOp`` wants ``MEMCPYHtoD``)
-    and counts those that carry a group id as computation; adding exactly them makes the numbers equal. All the rest is
-    its *all others*: what happened on the host does not reach its step table for this trace, and we tell input and
-    launch apart there.
+    ours: it does not recognise copies named ``MemcpyH2D`` and ``MemcpyD2H`` (``GetMemcpyOp`` expects ``MEMCPYHtoD``)
+    and counts those with a group id as computation; adding exactly them makes the numbers equal. The rest is its *all
+    others*: for this trace the host's events do not reach its step table, where ours separates input and launch.
     """
     convert = pytest.importorskip("xprof.convert.raw_to_tool_data")
     copy = tmp_path / BERT.name  # it writes a cache beside the file

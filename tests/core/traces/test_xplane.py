@@ -1,4 +1,4 @@
-"""The reader: what it keeps, and what it refuses."""
+"""The reader: the content that it keeps, and the files that it refuses."""
 
 import gzip
 import itertools
@@ -60,7 +60,9 @@ print("same")
 
 @pytest.mark.tensorflow
 def test_the_schema_is_that_of_tensorflow(tmp_path: Path) -> None:
-    """Same numbers and types as the installed TensorFlow's, but for strings as bytes, both loaded in one process."""
+    """Compare numbers and types with the installed TensorFlow's, except strings as bytes, both loaded in one
+    process.
+    """
     command = [sys.executable, "-c", SCHEMA_CHECK, str(gpu_trace().write(tmp_path))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "same", done.stderr[-2000:]
@@ -174,7 +176,7 @@ def test_a_missing_or_compressed_or_empty_trace_is_refused(tmp_path: Path) -> No
 
 
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
-    """Also one that ends where a plane ends, which leaves a valid message: a trace names its machine last."""
+    """Truncate also at the end of a plane, which leaves a valid message: a trace names its machine last."""
     data = gpu_trace().data()
     places = random.Random(7).sample(range(1, len(data)), 150)
     boundary = 0
@@ -223,7 +225,7 @@ def test_one_event_larger_than_what_is_parsed_at_once_is_refused(
 
 
 def read_or_refuse(path: Path, data: bytes) -> None:
-    """A TraceError with a sentence is the only way to fail."""
+    """Check that a TraceError with a sentence is the only way to fail."""
     path.write_bytes(data)
     said = "."
     try:
@@ -261,7 +263,7 @@ made_lines = st.tuples(
 
 @given(st.lists(made_lines, min_size=1, max_size=6))
 def test_any_events_make_a_report_or_a_refusal(tmp_path: Path, lines: list[tuple[str, str, list]]) -> None:
-    """Also events that no profiler writes: the parts of each step sum to it (checked by the type), nothing raises."""
+    """Try also events that no profiler writes: each step's parts sum to it (checked by the type), nothing raises."""
     made = MadeTrace()
     for plane, group in itertools.groupby(sorted(lines, key=lambda line: line[0]), key=lambda line: line[0]):
         made_plane = made.plane(plane)

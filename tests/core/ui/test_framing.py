@@ -1,4 +1,4 @@
-"""Who may show the dashboard in a frame."""
+"""The sites that may show the dashboard in a frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.ui.framing import FrameRules
 
 
 def headers(query: bytes) -> dict[bytes, bytes]:
-    """Of a response to an address with that query."""
+    """Return the headers of a response to an address with that query."""
     sent: list[dict[str, Any]] = []
 
     async def served(_: Any, __: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""The rules of the page's look: each picture is cut where its words end."""
+"""Layout rules of pages: each picture is cut at the end of its text."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The Method page says what docs/terms.md and docs/method.md say: all of it, and nothing else."""
+"""The Method page contains docs/terms.md and docs/method.md: all of it, and nothing else."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ def page() -> None:
 
 
 def written() -> list[str]:
-    """The docs' words, a line for each row of a table and each rule, as a reader of Markdown gets them."""
+    """Return the documents' text, a line per table row and rule, as a reader of Markdown sees it."""
     text = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
     terms = (ROOT / "docs" / "terms.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.+) \| (.+) \|$", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What a link says of whom it reaches, and which files a result offers."""
+"""The sentence of a link about its reach, and the files that a result offers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What qualifies a verdict must be said, once, the most important first."""
+"""Qualifications of a verdict are stated once, the most important first."""
 
 from dataclasses import replace
 

@@ -19,7 +19,7 @@ X = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
 
 
 class Unpickled:
-    """Leaves a file behind when it is unpickled."""
+    """Object that leaves a file behind when it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace
@@ -186,14 +186,14 @@ def test_labels_that_do_not_fit_are_refused(raw, classes, says):
 
 
 def _header_bomb(path: Path, size: int) -> Path:
-    """A header of so many bytes, packed to a thousandth."""
+    """Write a header of ``size`` bytes, compressed to a thousandth."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", size) + b" " * size)
     return path
 
 
 def _peak_bytes(path: Path) -> int:
-    """Of memory while the refusal is found."""
+    """Return the peak memory of the refusal."""
     tracemalloc.start()
     try:
         assert refused(path)

@@ -1,4 +1,4 @@
-"""What lies at a path: every kind is recognised, and every refusal is one sentence."""
+"""The content of a path: every kind is recognised, and every refusal is one sentence."""
 
 import gzip
 import os
@@ -34,7 +34,7 @@ def write(path: Path, content: bytes = IMAGE) -> Path:
 
 
 def record(payload: bytes) -> bytes:
-    """A TFRecord frame, without checksums, which only TensorFlow looks at."""
+    """Return a TFRecord frame without checksums, which only TensorFlow checks."""
     return struct.pack("<QI", len(payload), 0) + payload + b"\0\0\0\0"
 
 

@@ -1,4 +1,4 @@
-"""A worker that misbehaves on demand, for tests of the transport: in the way that FAKE_WAY names. Needs no framework.
+"""A worker that misbehaves on demand, for tests of the transport, as the variable FAKE_WAY says. Needs no framework.
 
 As a program it is a worker; ``fake_worker.py template`` is a template of such workers.
 """
@@ -62,7 +62,7 @@ def breed(_request=None):
 
 
 def flood(request):
-    """Much on stderr, without a line's end and with too many; in between the reply, and more garbage than fits."""
+    """Write much to stderr, without line ends and with too many; in between the reply, and more garbage than fits."""
     sys.stderr.write("x" * (1 << 25) + "y\n" * (1 << 20))
     done(request)
     sys.stdout.write("x" * (1 << 25))
@@ -90,7 +90,7 @@ WAYS = {
     "no kernels": lambda _: time.sleep(600),
     "hang": lambda _: time.sleep(600),
     "stop": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
-    "hold": lambda _: ctypes.PyDLL(None).sleep(600),  # Python's lock is not given away
+    "hold": lambda _: ctypes.PyDLL(None).sleep(600),  # does not release Python's lock
     "breed": lambda request: (breed(), done(request)),
     "breed and die": lambda _: (breed(), os.kill(os.getpid(), signal.SIGSEGV)),
     "breed and hang": lambda _: (breed(), time.sleep(600)),
@@ -100,7 +100,7 @@ WAYS = {
 
 
 def main(how):
-    """The worker: answers until stdin closes."""
+    """Answer as a worker until stdin closes."""
     for line in sys.stdin:
         request = json.loads(line)
         if request["kind"] == "hello":
@@ -112,7 +112,7 @@ def main(how):
                 continue
             if how == "no kernels":
                 log(NO_KERNELS)
-                time.sleep(0.2)  # TensorFlow says so long before it is ready
+                time.sleep(0.2)  # TensorFlow logs this long before it is ready
             say({"kind": "hello", "pid": os.getpid(), "startup_ms": 1.0, "device": "CPU:0"})
             if how == "asleep":
                 time.sleep(600)

@@ -1,4 +1,4 @@
-"""How far int8 outputs lie from float32 is a share of their range, and counts the samples that keep their class."""
+"""The difference of int8 outputs from float32: a share of their range, and the samples that keep their class."""
 
 import numpy as np
 import pytest

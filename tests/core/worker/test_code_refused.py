@@ -29,7 +29,7 @@ def make():
 
 @pytest.fixture
 def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What importing the module writes; the module can be found by every process started from here."""
+    """Return the file written by importing the module, which every process started from here can find."""
     (tmp_path / "trap.py").write_text(TRAP)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -37,7 +37,7 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def hostile(folder: Path, entry: str = "trap:make") -> Run:
-    """A cancelled run as somebody might send it."""
+    """Return a cancelled run as somebody might send it."""
     network = Code(
         entry=entry, folder=str(folder), sample_shape=(6,), outputs=3, counts=(LayerCount("dense", 27, 39, 39, 0, 3),)
     )
@@ -68,7 +68,7 @@ def test_the_dashboard_neither_resumes_nor_starts_it(trap: Path, entry: str) -> 
 
 @pytest.mark.tensorflow
 def test_a_diagnosis_from_the_dashboard_fails_in_the_worker_with_the_same_sentence(trap: Path) -> None:
-    """Real workers, which refuse by themselves: no caller has to remember."""
+    """Start real workers, which refuse by themselves, so that no caller has to remember."""
     jobs = Jobs(Store(), interference=InterferenceSampler)
     assert jobs.start(DIAGNOSIS, DiagnosisPlan(hostile(trap.parent), 0, 8, 20.0))
     jobs.wait(120)

@@ -1,4 +1,4 @@
-"""What every framework's engine shares, with a framework that sleeps: no Keras, no device."""
+"""Common behaviour of every framework's engine, with a framework that sleeps: no Keras, no device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LOSSES = itertools.repeat(1.0)
 
 
 class Bare(Step):
-    """Steps that give the losses they are told, and count the waits."""
+    """Steps that return given losses, and count the waits."""
 
     def __init__(self, feed: Feed) -> None:
         super().__init__(feed)
@@ -50,7 +50,7 @@ class Bare(Step):
 
 
 class Small(CellEngine[Bare]):
-    """A framework of nothing but a step."""
+    """Engine of a framework with nothing but a step."""
 
     losses: Iterator[float] = LOSSES
     difference: OutputDifference | None = None
@@ -159,7 +159,7 @@ def test_what_a_framework_raises_becomes_an_outcome(error: Exception, kind: type
 
 
 class NeverFalls:
-    """An allocator whose peak cannot begin anew."""
+    """Allocator whose peak cannot be reset."""
 
     def __init__(self) -> None:
         self.most = 1_000
@@ -193,7 +193,7 @@ def test_a_block_says_how_much_cpu_time_it_took_and_a_step_in_int8_how_far_it_is
 
 
 class Timed(Bare):
-    """A step of half a millisecond by a clock of its own."""
+    """Step of half a millisecond by its own clock."""
 
     def run(self, steps: int) -> float:
         self.last = 1.0

@@ -1,4 +1,4 @@
-"""What is said of a GPU that cannot be used: texts as TensorFlow and CUDA write them, from public reports."""
+"""Sentences on an unusable GPU, from texts as TensorFlow and CUDA write them, taken from public reports."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_what_is_not_known_is_not_explained() -> None:
 
 
 def test_every_cause_is_told_by_something() -> None:
-    """A cause that an earlier one always hides would be dead."""
+    """Check for dead causes, which an earlier one always hides."""
     told = {explain_gpu(said) for said, _ in SAID}
     texts = ["\n".join([said] if isinstance(said, str) else said) for said, _ in SAID]
     assert all(any(cause.explain(text) in told for text in texts if cause.explain(text)) for cause in CAUSES)

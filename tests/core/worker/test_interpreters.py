@@ -1,4 +1,4 @@
-"""With which Python a worker starts, and that nobody but a command may name one."""
+"""The Python with which a worker starts, which only a command may name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN = Target(framework="jax", python="/opt/jax/bin/python")
 
 @pytest.fixture
 def complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every interpreter has all that it needs."""
+    """Make every interpreter complete."""
     monkeypatch.setattr(interpreters, "why_missing", lambda *_: None)
     monkeypatch.delenv("BREAKEVEN_PYTHON_JAX", raising=False)
 

@@ -1,6 +1,6 @@
-"""Real steps of Keras on JAX on logical devices of the CPU: how they are fed, where they run, how gradients are summed.
+"""Real steps of Keras on JAX on logical devices of the CPU: their data, placement, and sum of gradients.
 
-Left out with the reason where JAX is not installed.
+Skipped with the reason if JAX is not installed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_a_batch_that_is_not_shared_out_evenly_is_refused_and_the_worker_lives_o
 def test_a_trace_tells_the_all_reduce_of_training_and_finds_none_in_inference(
     two: ProcessWorker, workload: Workload
 ) -> None:
-    """A trace is a real one; and Keras's own loop runs the same steps on what lies on both devices."""
+    """Record a real trace; Keras's own loop runs the same steps on the data of both devices."""
     two.ask(cell(workload, 16, Pipeline(kind="host")), WAIT_S)
     traced = two.ask(TraceSteps(batch=16, steps=5), WAIT_S)
     assert (traced.device.device, len(traced.device.steps)) == ("CPU", 5)
@@ -95,7 +95,7 @@ def test_a_trace_tells_the_all_reduce_of_training_and_finds_none_in_inference(
 
 @pytest.mark.parametrize("target", ["cpu:2,framework=jax,threads=1", "cpu:4,framework=jax,threads=2"])
 def test_devices_do_not_wait_for_each_other_for_ever_where_threads_are_few(target: str) -> None:
-    """With a pool of as many threads as devices XLA's all-reduce holds those that the last device needs."""
+    """Use a pool with as many threads as devices, in which XLA's all-reduce holds those that the last device needs."""
     (worker,) = launch_processes((Target.parse(target),), WAIT_S)
     try:
         worker.ask(cell(Workload(network="784-512-10"), 64, latency_samples=2), WAIT_S)
@@ -255,7 +255,7 @@ def summed() -> dict[str, Any]:
 
 
 def test_the_gradient_of_two_devices_is_that_of_one_with_the_whole_batch(summed: dict[str, Any]) -> None:
-    """Which neither half alone comes near, so that without an all-reduce it would be another one."""
+    """Compare gradients; neither half alone comes near, so without an all-reduce they would differ."""
     assert summed["placed"] == [f"CPU:{number} (program compiled by XLA, 1 all-reduce)" for number in (0, 1)]
     assert summed["off by"] < 1e-5
     assert min(summed["halves off by"]) > 0.1
@@ -350,7 +350,7 @@ print(json.dumps(said))
 
 
 def test_gpus_are_named_in_the_target_s_order_and_the_fullest_tells_the_memory() -> None:
-    """With simulated cards: nothing here has run on one."""
+    """Simulate cards: nothing here has run on a real one."""
     assert answered("-c", CARDS, target=TWO) == {
         "names": ["GPU:0", "GPU:1"],
         "kind": "NVIDIA H100",

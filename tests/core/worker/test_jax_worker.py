@@ -1,4 +1,4 @@
-"""Keras on JAX, really run in worker processes; left out with the reason where JAX is not installed."""
+"""Keras on JAX, really run in worker processes; skipped with the reason if JAX is not installed."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_our_steps_are_those_of_fit_and_a_lost_state_is_renewed() -> None:
     assert said["ours"] < 1e-6
     assert said["loop"] < 1e-6  # two of ours and three of fit's, of the same function
     assert said["again"] is True
-    assert said["tensorflow"] is False  # which would take seconds, and memory that is counted
+    assert said["tensorflow"] is False  # importing it would take seconds and counted memory
 
 
 def test_a_loss_that_is_not_finite_and_too_little_memory_are_outcomes() -> None:
@@ -194,7 +194,7 @@ def test_a_loss_that_is_not_finite_and_too_little_memory_are_outcomes() -> None:
         with pytest.raises(CellFailed) as caught:
             worker.ask(cell(batch=8), WAIT_S)
         assert caught.value.outcome == "nan_loss"
-        assert worker.ask(cell(batch=4), WAIT_S).batch == 4  # shares nothing with what went wrong
+        assert worker.ask(cell(batch=4), WAIT_S).batch == 4  # shares nothing with the failed cell
     finally:
         worker.close()
     worker = ProcessWorker(ONE, 1_000_000_000)

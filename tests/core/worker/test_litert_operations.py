@@ -1,4 +1,4 @@
-"""Which operations a delegate took over is read from what it takes and gives; those in int8 from their operands."""
+"""Operations that a delegate took over are read from its inputs and outputs; those in int8 from their operands."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ FLOAT, INT = np.float32, np.int8
 
 
 class Interpreter:
-    """Its operations as (name, tensors taken, tensors given, types taken)."""
+    """Interpreter with operations as (name, input tensors, output tensors, input types)."""
 
     def __init__(self, *operations: tuple[str, list[int], list[int], list[type]]) -> None:
         self._found = [

@@ -79,7 +79,7 @@ print(json.dumps(said))
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[tuple[ProcessWorker, ...]]:
-    """LiteRT and TensorFlow side by side; each serves int8 too."""
+    """Yield LiteRT and TensorFlow workers side by side; each serves int8 too."""
     pair = launch_processes((FLOAT, KERAS), WAIT_S)
     yield pair
     for worker in pair:

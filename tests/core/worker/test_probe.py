@@ -1,4 +1,4 @@
-"""What ``devices`` asks of the frameworks, with workers that are not started."""
+"""The questions of ``devices`` to the frameworks, with workers that are not started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.worker.protocol import CellFailed, Ready
 
 
 class Asked:
-    """A worker for any CPU and for no GPU."""
+    """Worker for any CPU and for no GPU."""
 
     def __init__(self, target: Target) -> None:
         self._target, self.ready = target, Ready(pid=1, startup_ms=1.0, device="CPU:0")

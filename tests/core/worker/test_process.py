@@ -41,7 +41,7 @@ def template():
 
 @pytest.fixture(params=["fresh", pytest.param("forked", marks=LINUX)])
 def start(request, monkeypatch):
-    """Starts a worker that misbehaves in some way; every promise holds for one that was forked, too."""
+    """Yield a function that starts a misbehaving worker; every promise holds for a forked one, too."""
     template = request.getfixturevalue("template") if request.param == "forked" else None
     workers = []
 
@@ -65,13 +65,13 @@ def lost(worker, deadline_s=30.0):
     with pytest.raises(WorkerLost) as caught:
         worker.ask(BLOCK, deadline_s)
     assert not psutil.pid_exists(worker.pid)
-    with pytest.raises(WorkerLost):  # and so it stays
+    with pytest.raises(WorkerLost):  # it stays lost
         worker.ask(BLOCK, deadline_s)
     return caught.value
 
 
 def marked(worker):
-    """Processes with a worker's mark that have not ended."""
+    """Return the running processes with a worker's mark."""
     found, mark = [], worker if isinstance(worker, str) else worker._mark
     for one in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -197,7 +197,9 @@ input()
 
 @contextlib.contextmanager
 def parent_of(way, start):
-    """A program with a worker, with its mark, the keeper's pid and that of its template's keeper (0: none)."""
+    """Start a program with a worker and yield it with its mark, the keeper's pid and its template's keeper's (0:
+    none).
+    """
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, str(FAKE), start], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env=worker_environment(Target()) | {"FAKE_WAY": way},
@@ -225,7 +227,7 @@ def test_a_worker_and_what_it_started_die_with_their_parent(way, count, start):
 def test_a_worker_dies_even_with_both_its_keeper_and_its_parent_killed(start):
     with parent_of("hold", start) as (parent, mark, keeper, _):
         until(lambda: len(marked(mark)) == 2)
-        parent.send_signal(signal.SIGSTOP)  # it cannot see to anything any more
+        parent.send_signal(signal.SIGSTOP)  # it can no longer act
         os.kill(keeper, signal.SIGKILL)
         parent.kill()
     until(lambda: marked(mark) == [])
@@ -285,7 +287,7 @@ def test_a_failed_reply_costs_the_cell_only_and_one_too_many_the_worker(start):
     assert (caught.value.outcome, caught.value.reason) == ("nan_loss", "The loss is nan.")
     worker.ask(Release(batch=4), 60)
     worker = start("twice")
-    assert worker.ask(RunBlock(batch=4, steps=2), 30).block_ms == 1.0  # the other answer is none to what is asked next
+    assert worker.ask(RunBlock(batch=4, steps=2), 30).block_ms == 1.0  # a second answer is not taken for the next one
     assert lost(worker).outcome == "crashed"
 
 
@@ -313,7 +315,7 @@ def test_a_worker_whose_gpu_failed_for_good_is_lost_with_the_reason(start):
     assert error.outcome == "crashed"
     assert "was ended by SIGABRT while measuring batch 4." in error.reason
     assert error.reason.endswith("update NVIDIA's driver and have the card checked.")
-    assert "driver" not in lost(start("aborted")).reason  # no GPU's matter
+    assert "driver" not in lost(start("aborted")).reason  # unrelated to a GPU
 
 
 def test_a_gpu_that_is_slow_to_prepare_is_said_to_be_compiling(start):

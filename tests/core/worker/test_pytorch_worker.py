@@ -122,7 +122,7 @@ def test_a_training_step_is_prepared_and_timed(worker: ProcessWorker, network: A
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("mode", ["train", "infer"])
 def test_half_precision_is_autocast(worker: ProcessWorker, network: Any, mode: Mode, precision: Any) -> None:
-    """Which turns the weights into 16 bits in every step: operations that float32 does not have."""
+    """Check that it casts the weights to 16 bits in every step: operations that float32 does not have."""
     plain = network("plain")
     operations = []
     for variant in (ONE, ONE.model_copy(update={"precision": precision})):
@@ -184,7 +184,7 @@ def test_what_does_not_fit_is_out_of_memory(network: Any) -> None:
 
 
 def test_a_compiled_step_is_whole_or_an_error(worker: ProcessWorker, network: Any) -> None:
-    """Two batch sizes, since from the second one on PyTorch would compile for any; and the first one again."""
+    """Use two batch sizes, since from the second one on PyTorch would compile for any, and the first one again."""
     compiled = ONE.model_copy(update={"execution": "compile"})
     for batch in (2, 3, 2):
         prepared = worker.ask(cell(network("plain"), batch=batch, variant=compiled), ANSWER_S)

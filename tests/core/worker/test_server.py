@@ -1,4 +1,4 @@
-"""A worker's own side, with a framework that runs whatever code a test gives it."""
+"""A worker's own side, with a framework that runs any code of a test."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Worker = Callable[[str], ProcessWorker]
 
 @pytest.fixture
 def worker_of(tmp_path: Path) -> Iterator[Worker]:
-    """A worker that is ready, for a user's function ``make`` of which the body is given."""
+    """Yield a function that starts a worker for a user's function ``make`` with the given body."""
     workers = []
 
     def begin(body: str) -> ProcessWorker:
@@ -57,7 +57,7 @@ def worker_of(tmp_path: Path) -> Iterator[Worker]:
 
 
 def describe(worker: ProcessWorker, folder: Path, deadline_s: float = 60.0) -> str:
-    """Why the user's function could not be described."""
+    """Return the reason why the user's function could not be described."""
     with pytest.raises((CellFailed, WorkerLost)) as caught:
         worker.ask(Describe(entry="mine:make", folder=str(folder)), deadline_s)
     reason: str = caught.value.reason

@@ -1,4 +1,4 @@
-"""Templates: when workers are forked, from which, with what of their own, and what happens where they cannot be."""
+"""Templates: when workers are forked, from which, with what of their own, and what happens if they cannot be."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_template_whose_keeper_is_stopped_ends_and_is_not_waited_for(several: 
 
 
 def test_a_template_that_cannot_be_ended_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one is that waits for a disk which does not answer."""
+    """Simulate a template that waits for an unresponsive disk."""
     monkeypatch.setattr(templates, "END_S", 0.1)
     importing = Templates((sys.executable, "-c", "import time; time.sleep(600)"))
     with monkeypatch.context() as unable:
@@ -323,7 +323,7 @@ def test_what_is_forked_and_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(templates.TEMPLATES, "of", nothing)
     monkeypatch.setattr("core.worker.process.ProcessWorker", nothing)
     for options in ({"fresh": True}, {"allow_code": True}, {"limit_bytes": 10**9}):
-        with pytest.raises(TypeError):  # it came to start one
+        with pytest.raises(TypeError):  # it tried to start one
             launch_processes((ONE,), 60, **options)
         assert not asked
     with pytest.raises(KeyboardInterrupt):

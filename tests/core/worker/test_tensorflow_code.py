@@ -1,4 +1,4 @@
-"""User code in real workers: what they describe and measure when allowed to, and that else none is run."""
+"""User code in real workers: what they describe and measure with permission, and that no code runs without."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.tensorflow
 
 START_S = CELL_S = 120.0
 
-# Known sizes in every function; `custom` holds a layer that no architecture file may have
+# Known sizes in every function; `custom` has a layer that architecture files may not have
 MODELS = """
 import keras
 from keras import layers
@@ -91,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[tuple[ProcessWorker, ProcessWorker]]:
-    """One that may import code, and one as every worker is that nobody gave --model to."""
+    """Yield a worker that may import code, and one as started without --model."""
     pair = ProcessWorker(Target(), allow_code=True), ProcessWorker(Target(threads=1))
     for worker in pair:
         worker.wait_ready(START_S)
@@ -205,7 +205,7 @@ def test_a_worker_that_was_not_told_to_imports_nothing(workers, folder, entry) -
 
 
 def test_the_trap_would_have_sprung(workers, folder) -> None:
-    """Last: once it may, a worker does import the module."""
+    """Check last that a worker with permission does import the module."""
     with pytest.raises(CellFailed, match="AssertionError"):
         workers[0].ask(Describe(entry="trap:make", folder=str(folder)), CELL_S)
     assert (folder / "imported").exists()

@@ -1,4 +1,4 @@
-"""What Keras itself chooses where a GPU is listed, asked in this process with a made-up list of devices; and TF32."""
+"""Keras's own choice with a listed GPU, asked in this process with a made-up list of devices; and TF32."""
 
 import sys
 from typing import Any
@@ -18,7 +18,7 @@ CPU, GPU = Target(), Target(device="gpu:0")
 
 @pytest.fixture(scope="module", autouse=True)
 def load_tensorflow() -> None:
-    """Only now, so that no one who collects the tests loads it."""
+    """Import TensorFlow only now, so that collecting the tests does not load it."""
     global keras, tf, devices, build_model, compiled_as
     import keras
     import tensorflow as tf
@@ -28,12 +28,12 @@ def load_tensorflow() -> None:
 
 
 def no_kernel(*_: Any, **__: Any) -> None:
-    raise NotImplementedError  # as where a layer cannot call cuDNN after all
+    raise NotImplementedError  # as if a layer could not call cuDNN after all
 
 
 @pytest.fixture
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow lists a CPU and a GPU, and Keras believes in its cuDNN."""
+    """Let TensorFlow list a CPU and a GPU, and Keras believe in its cuDNN."""
     devices = [tf.config.PhysicalDevice(f"/physical_device:{kind}:0", kind) for kind in ("CPU", "GPU")]
 
     def listed(kind: str | None = None) -> list[Any]:
@@ -68,7 +68,7 @@ def test_where_a_gpu_is_listed_keras_decides_by_the_layers(name: str, mode: str,
 
 @pytest.mark.usefixtures("with_gpu")
 def test_a_cpu_target_is_the_machine_without_its_gpu() -> None:
-    assert keras.Sequential([keras.layers.Dense(2)])._resolve_auto_jit_compile()  # what it would come to otherwise
+    assert keras.Sequential([keras.layers.Dense(2)])._resolve_auto_jit_compile()  # the result otherwise
     assert compiled_as(build_model(workload("12-8-2"), CPU), CPU) == ("graph", KERAS_ON_CPU)
 
 
@@ -110,7 +110,7 @@ def test_tf32_is_on_where_the_card_has_it_unless_it_is_switched_off(
 
 
 def test_xla_computes_products_in_full_where_tf32_is_switched_off() -> None:
-    """On any device: the switch is written into the program that XLA compiles."""
+    """Check on any device: the switch is written into the program that XLA compiles."""
 
     def program() -> str:
         @tf.function(jit_compile=True)

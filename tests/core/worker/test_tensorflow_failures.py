@@ -1,4 +1,4 @@
-"""What TensorFlow raises on a GPU, and what becomes of it: an outcome of the cell, or the end of the worker."""
+"""Errors that TensorFlow raises on a GPU, and their effect: an outcome of the cell, or the end of the worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.fixture(scope="module", autouse=True)
 def load_tensorflow() -> None:
-    """Only now, so that no one who collects the tests loads it."""
+    """Import TensorFlow only now, so that collecting the tests does not load it."""
     global tf, worker, PeakMeter, GpuAllocator
     import tensorflow as tf
 
@@ -60,7 +60,7 @@ def test_a_gpu_number_beyond_those_there_are_says_how_many(monkeypatch: pytest.M
 
 
 def test_the_peak_of_a_gpu_holds_the_first_call_and_the_steady_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An allocator whose peak falls to what is held when it is reset."""
+    """Simulate an allocator whose peak falls to the current usage at a reset."""
     seen = {"current": 100, "peak": 900}
     monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda _device: seen)
     monkeypatch.setattr(tf.config.experimental, "reset_memory_stats", lambda _device: seen.update(peak=seen["current"]))

@@ -1,4 +1,4 @@
-"""Every family really trains and infers on TensorFlow, however it is executed. One process for all of it."""
+"""Every family really trains and infers on TensorFlow, in every execution. One process for all of it."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ def worker() -> Iterator[ProcessWorker]:
 
 
 def measure(worker: ProcessWorker, name: str, mode: str, how: str, pipeline: Pipeline | None = None) -> tuple[str, ...]:
-    """Where the operations of a cell of batch 2 were placed; the cell ran, and its results were finite."""
+    """Run a cell of batch 2, check that its results are finite, and return the placement of its operations."""
     workload = Workload.model_validate({"network": network_from_name(name), "mode": mode})
     request = Prepare(workload=workload, batch=2, pipeline=pipeline or Pipeline(), warmup_ms=1, block_ms=0.1,
                       variant=Target.parse(how))  # fmt: skip

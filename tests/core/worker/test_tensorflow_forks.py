@@ -1,4 +1,4 @@
-"""Workers forked from a template that has imported TensorFlow: as ready, limited and lasting as fresh ones."""
+"""Workers forked from a template that has imported TensorFlow: as ready, limited and durable as fresh ones."""
 
 from __future__ import annotations
 

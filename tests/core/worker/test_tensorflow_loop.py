@@ -1,4 +1,4 @@
-"""Keras's own loop beside blocks, in a real worker: every way that a cell runs and is fed, and a planted cost found."""
+"""Keras's own loop beside blocks, in a real worker: every way to run and feed a cell, and a planted cost found."""
 
 import pytest
 

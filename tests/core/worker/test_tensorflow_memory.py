@@ -1,4 +1,4 @@
-"""The watch over a worker's memory, with a real framework: few processes, small networks."""
+"""The guard of a worker's memory, with a real framework: few processes, small networks."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.fixture(scope="module", autouse=True)
 def load_tensorflow() -> None:
-    """Only now, so that no one who collects the tests loads it."""
+    """Import TensorFlow only now, so that collecting the tests does not load it."""
     global keras, MAX_POOL, MIN_POOL, build_model, make_arrays, make_loss, pool_size
     import keras
 
@@ -25,7 +25,7 @@ def load_tensorflow() -> None:
 
 
 class Tagger(Recurrent):
-    """An answer at each of the sequence's positions."""
+    """Network with an answer at each position of the sequence."""
 
     logits: ClassVar[bool] = True
 
@@ -107,7 +107,7 @@ def test_binary_cross_entropy_is_that_of_logits_or_of_probabilities(kind: type[T
 def test_xla_is_on_where_keras_can_and_where_it_would_quietly_leave_it_out_a_failed_cell(
     monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """As Keras does with an LSTM on a GPU, where it may call cuDNN."""
+    """Check Keras's behaviour with an LSTM on a GPU, where it may call cuDNN."""
     real = Recurrent.build
 
     def build(network: Recurrent, framework: Any) -> Any:

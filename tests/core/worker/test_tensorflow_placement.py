@@ -1,6 +1,6 @@
-"""Where a step ran: real graphs on the CPU, and made-up placements of a GPU that is not there.
+"""The placement of a step: real graphs on the CPU, and made-up placements of a GPU that does not exist.
 
-TensorFlow runs in a process of its own, since no other test may find it in pytest's.
+TensorFlow runs in its own process, since no other test may find it in pytest's.
 """
 
 import pytest
@@ -92,7 +92,7 @@ def seen():
 
 
 def test_the_graphs_name_the_operations_that_a_trace_shows(seen):
-    """What the graphs placed on the host is found again in a trace by the same names."""
+    """Check that operations placed on the host have the same names in a trace."""
     assert len(seen["traced"]) > 3
     assert set(seen["traced"]) <= set(seen["nodes"])
 
@@ -144,7 +144,7 @@ print(json.dumps(seen))
 
 
 def test_waiting_for_the_devices_is_no_operation_of_the_step():
-    """A real step on one of two devices: the other one, on which the block waits too, has run nothing."""
+    """Run a real step on one of two devices: the other one, for which the block waits too, has run nothing."""
     seen = answered("-c", TWO_DEVICES)
     assert seen["graph"]["operations"] == ["CPU:0 AddV2", "CPU:0 Fill", "CPU:0 Tanh"]
     for watched in seen.values():

@@ -1,4 +1,4 @@
-"""Several steps a call on a batch that stays on its device: Keras's own loop, and nothing that copies the batch."""
+"""Several steps per call on a batch that stays on its device: Keras's own loop, and nothing that copies the batch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SEVERAL = 4
 BATCH = 8
 TRAIN = Workload(network=network_from_name("20-16-4"), mode="train", optimizer="adam")
 PASSING = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration")
-"""What a compiled loop and its branches are made of; they hand a tensor on as it is."""
+"""Operations of a compiled loop and its branches, which pass a tensor on unchanged."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def load_tensorflow() -> None:
-    """Only now, so that no one who collects the tests loads it."""
+    """Import TensorFlow only now, so that collecting the tests does not load it."""
     global tf, kernels, context, build_model, CellStep, make_feed, make_arrays
     import tensorflow as tf
     from tensorflow.python.eager import context
@@ -38,13 +38,13 @@ def several(execution: str = "graph") -> Target:
 
 
 def resident(target: Target) -> tuple[Any, Any]:
-    """A model and its step on the resident feed."""
+    """Return a model and its step on the resident feed."""
     model = build_model(TRAIN, target)
     return model, CellStep(model, TRAIN, make_feed(TRAIN, target, Pipeline(), BATCH, "CPU:0"), SEVERAL)
 
 
 def executed(step: Any) -> list[Any]:
-    """The graphs that a first call of the step ran."""
+    """Return the graphs that a first call of the step ran."""
     ctx = context.context()
     ctx.enable_run_metadata()
     try:
@@ -74,7 +74,7 @@ def test_every_call_trains_its_steps_as_fit_does_from_a_dataset(execution: str) 
 
 
 def test_no_iterator_is_asked_and_the_batch_only_handed_on() -> None:
-    """On a GPU a batch from an iterator, or in one of TensorFlow's optionals, comes from the host."""
+    """Check for iterators: on a GPU a batch from one, or in one of TensorFlow's optionals, comes from the host."""
     _, step = resident(several())
     with step.fed():
         graphs = executed(step)
@@ -88,7 +88,7 @@ def test_no_iterator_is_asked_and_the_batch_only_handed_on() -> None:
 
 
 def users_of_the_batch(graphs: list[Any]) -> tuple[set[str], set[str]]:
-    """Types of the operations that take the samples, and of those that hand them on to these."""
+    """Return the types of the operations that take the samples, and of those that pass them on to these."""
     users: set[str] = set()
     handed_on: set[str] = set()
     for graph in graphs:
@@ -109,7 +109,7 @@ def users_of_the_batch(graphs: list[Any]) -> tuple[set[str], set[str]]:
 
 
 def samples_in(graph: Any) -> Iterator[str]:
-    """Names of the arguments that are samples; variables are resources, and labels whole numbers."""
+    """Yield the names of the arguments that are samples; variables are resources, and labels whole numbers."""
     for node in graph.node:
         if node.op in ("_Arg", "_DeviceArg") and node.attr["T"].type == tf.float32.as_datatype_enum:
             yield node.name
@@ -118,7 +118,7 @@ def samples_in(graph: Any) -> Iterator[str]:
 @pytest.mark.parametrize("operation", PASSING)
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_what_hands_the_batch_on_does_so_in_a_gpus_memory(operation: str, dtype: str) -> None:
-    """From the registrations in the installed TensorFlow; int32 would go through the host."""
+    """Check the registrations in the installed TensorFlow; int32 would go through the host."""
     enum = tf.as_dtype(dtype).as_datatype_enum
     found = [
         kernel

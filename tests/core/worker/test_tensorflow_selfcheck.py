@@ -1,4 +1,4 @@
-"""What a self-check asks of a real worker, and that a planted fault shows in the answers."""
+"""The requests of a self-check to a real worker, and that a planted fault shows in the answers."""
 
 import sys
 

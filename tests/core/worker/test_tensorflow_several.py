@@ -1,6 +1,6 @@
-"""Real steps on two logical devices of the CPU: how they are fed, where they run, and that their gradients are summed.
+"""Real steps on two logical devices of the CPU: their data, their placement, and the sum of their gradients.
 
-TensorFlow runs in processes of its own, since no other test may find it in pytest's.
+TensorFlow runs in its own processes, since no other test may find it in pytest's.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def summed() -> dict[str, Any]:
 
 
 def test_the_gradient_of_two_devices_is_that_of_one_with_the_whole_batch(summed: dict[str, Any]) -> None:
-    """Which neither half alone comes near, so that without an all-reduce it would be another one."""
+    """Compare gradients; neither half alone comes near, so without an all-reduce they would differ."""
     assert summed["off by"] < 1e-5
     assert min(summed["halves off by"]) > 0.1
     assert summed["loss"][0] == pytest.approx(summed["loss"][1], rel=1e-5)

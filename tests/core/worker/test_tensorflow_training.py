@@ -17,7 +17,7 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.fixture(scope="module", autouse=True)
 def load_tensorflow() -> None:
-    """Only now, so that no one who collects the tests loads it."""
+    """Import TensorFlow only now, so that collecting the tests does not load it."""
     global Task, Training, keras, tf, training
     import keras
     import tensorflow as tf
@@ -38,7 +38,7 @@ def opened(workload: str | Workload = "20-16-4", optimizer: str = "adam", **more
 
 
 def regression_task(request: OpenTraining) -> Task:
-    """The known problem: weights at a distance from the true ones, which are zero."""
+    """Return the known problem: weights at a distance from the true ones, which are zero."""
     model = keras.Sequential([keras.layers.Input((PROBLEM.inputs,)), keras.layers.Dense(1, use_bias=False)])
     away = np.zeros((PROBLEM.inputs, 1), np.float32)
     away[0] = PROBLEM.distance

@@ -1,4 +1,4 @@
-"""A GPU target's block after a pause, with a device that idles as told: the steps are a CPU's here."""
+"""A GPU target's block after a pause, with a device that idles as given: the steps are a CPU's here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK = RunBlock(batch=4, steps=8)
 
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Seconds that the clock, which tells how long a device idled, jumps ahead by."""
+    """Return the seconds by which the clock, which measures a device's idle time, jumps ahead."""
     from core.worker import turns as worker
 
     ahead = SimpleNamespace(s=0.0)
@@ -29,7 +29,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def engine(monkeypatch: pytest.MonkeyPatch, target: Target) -> object:
-    """An engine whose target is said to be a GPU, and that runs on the CPU."""
+    """Return an engine whose target is reported as a GPU, and that runs on the CPU."""
     from core.worker.tensorflow import engine as worker
     from core.worker.tensorflow.devices import Devices
 

@@ -56,7 +56,7 @@ def started(target, limit=None, command=None):
 
 @pytest.fixture(scope="module")
 def workers():
-    """Two workers side by side, as in a sweep: one thread, graph; all threads, XLA."""
+    """Yield two workers side by side, as in a sweep: one thread, graph; all threads, XLA."""
     pair = launch_processes((Target(threads=1), Target(execution="xla")), START_S)
     yield pair
     for worker in pair:
@@ -70,7 +70,7 @@ def graph(workers):
 
 
 def cores_of(worker):
-    """The sets of cores that its threads may use."""
+    """Return the sets of cores that its threads may use."""
     tasks = Path(f"/proc/{worker.ready.pid}/task").iterdir()
     return {frozenset(os.sched_getaffinity(int(task.name))) for task in tasks}
 
@@ -177,12 +177,12 @@ def test_preprocessing_costs_about_what_was_asked(graph):
         graph.ask(cell(INFER, 64, pipeline), CELL_S)
         return min(graph.ask(RunBlock(batch=64, steps=2), CELL_S).block_ms / 2 for _ in range(5))
 
-    # A neighbour slows down the calibration or what is measured, hardly both of them three times
+    # A neighbour slows down the calibration or the measurement, hardly both three times
     assert any(250 < 1000 * (block_ms(400.0) - block_ms(0.0)) / 64 < 1000 for _ in range(3))
 
 
 def test_eager_mixed_precision_a_nan_that_costs_its_cell_only_and_a_kill():
-    """One process: eager bfloat16, whose cells of batch 8 (one batch, resident) hold a NaN; its library prints."""
+    """Use one process: eager bfloat16, whose cells of batch 8 (one batch, resident) hold a NaN; its library prints."""
     target = Target(precision="mixed_bfloat16", execution="eager")
     worker = started(target, command=(sys.executable, "-c", POISONED))
     try:
@@ -209,7 +209,7 @@ def test_eager_mixed_precision_a_nan_that_costs_its_cell_only_and_a_kill():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is set on Linux only")
 def test_a_memory_limit_makes_a_cell_out_of_memory():
-    """The lower bound is made small, so that TensorFlow itself is refused the memory; it may die of that."""
+    """Reduce the lower bound, so that TensorFlow itself is refused the memory; it may die of that."""
     optimist = "import core.worker.memory as m; m.LEAST_ACTIVATION_BYTES = 1\n"
     code = optimist + "from core.worker.server import main; main()"
     worker = started(Target(threads=1), 1_200 * 2**20, (sys.executable, "-c", code))
@@ -251,7 +251,9 @@ def test_end_of_file_ends_a_worker_amid_its_framework_import(tmp_path):
 
 
 def test_variants_of_the_same_process_live_side_by_side(graph):
-    """Precision but for TF32, execution and steps per execution are a cell's own; device, threads the process's."""
+    """Check what differs by cell: precision except TF32, execution and steps per execution; device and threads do
+    not.
+    """
     texts = ("cpu,threads=1,execution=xla", "cpu,threads=1,execution=eager", "cpu,threads=1,precision=mixed_bfloat16")
     for slot, text in enumerate(texts, start=1):
         prepared = graph.ask(cell(slot=slot, variant=Target.parse(text)), CELL_S)
@@ -313,14 +315,14 @@ def test_own_data_reach_the_step(graph, tmp_path):
     np.savez(path, x=rng.standard_normal((20, inputs)).astype(np.float32), y=np.arange(20) % TRAIN.network.classes)
     prepared = graph.ask(cell(TRAIN, 4, Pipeline(kind="tfdata", data=str(path), prefetch=1)), CELL_S)
     assert prepared.steps_per_block >= 1
-    assert graph.ask(RunBlock(batch=4, steps=12), CELL_S).block_ms > 0  # more samples than there are: the data repeat
+    assert graph.ask(RunBlock(batch=4, steps=12), CELL_S).block_ms > 0  # more samples than exist: the data repeat
     np.savez(path, x=np.zeros((20, 7), np.float32))
     with pytest.raises(CellFailed, match="7 values a sample"):
         graph.ask(cell(TRAIN, 4, Pipeline(kind="tfdata", data=str(path))), CELL_S)
 
 
 def test_a_pipeline_that_idled_hands_out_nothing_for_free(graph):
-    """What it could prepare while other cells were measured must not make its next block fast."""
+    """Check that batches prepared while other cells were measured do not make its next block fast."""
     slow = Pipeline(kind="tfdata", prefetch=4, preprocess_us=2000)
     graph.ask(cell(TRAIN, 8, slow), CELL_S)
 

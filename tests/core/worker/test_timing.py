@@ -8,7 +8,7 @@ from core.worker import timing
 
 
 class Machine:
-    """Runs steps in virtual time: ``step_ms`` of the n-th step, plus a fixed cost for each synchronisation."""
+    """Machine that runs steps in virtual time: ``step_ms`` of the n-th step, plus a fixed cost per synchronisation."""
 
     def __init__(self, step_ms, fixed_ms=0.0):
         self.step_ms, self.fixed_ms = step_ms, fixed_ms
@@ -92,7 +92,7 @@ def test_a_gpu_is_woken_by_how_long_it_idled(idle_ms, wake_ms):
 
 
 def test_blocks_of_a_woken_gpu_do_not_show_how_long_it_idled():
-    """Its steps take twice as long at first, and again after each pause."""
+    """Make its steps take twice as long at first, and again after each pause."""
 
     class Gpu(Machine):
         """Clocks that fall while it idles, and rise within 100 ms of work."""

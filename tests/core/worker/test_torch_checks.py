@@ -1,4 +1,4 @@
-"""What PyTorch's compiler and placement are caught at, in one process with PyTorch and made-up records of it."""
+"""Checks of PyTorch's compiler and placement, in one process with PyTorch and made-up records of it."""
 
 import importlib.util
 from typing import Any

@@ -1,4 +1,4 @@
-"""What comes before a block on a CPU: a call after others had their turn, the target's cores."""
+"""The preparation of a block on a CPU: a call after other targets' turns, and the target's cores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.worker.turns import Turns
 
 
 class Counted(Step):
-    """A step that counts its calls; ``call_ms`` is what it is said to have taken."""
+    """Step that counts its calls; ``call_ms`` is its reported duration."""
 
     def __init__(self, call_ms: float = 5.0) -> None:
         super().__init__(kept(itertools.repeat(None)))
@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def lead_in(made: Turns, step: Counted, already_ms: float = 0.0) -> int:
-    """Untimed calls before a block."""
+    """Return the number of untimed calls before a block."""
     before = step.calls
     assert made.wake(step, made.idle_ms, already_ms) is None
     return step.calls - before
@@ -58,7 +58,7 @@ def test_a_call_comes_first_where_others_had_their_turn_and_only_there(clock: Si
     assert lead_in(made, other) == 1  # another cell of the same worker
     clock.now_s += 0.005
     assert lead_in(made, step) == 1  # long enough for another worker's block
-    made.end()  # a trace of whatever cell
+    made.end()  # a trace of any cell
     assert lead_in(made, step) == 1
 
 

@@ -1,4 +1,4 @@
-"""The decision, on checks whose processes found given ratios."""
+"""The decision of a check, from given ratios of its processes."""
 
 import math
 
@@ -21,7 +21,7 @@ SIX = (0.99, 1.0, 1.01, 0.995, 1.005, 1.0)
 
 
 def times(factor: float, spread: float = 1.0) -> tuple[float, ...]:
-    """Six processes around a ratio."""
+    """Return six processes around a ratio."""
     return tuple(factor * (1 + spread * (value - 1)) for value in SIX)
 
 
@@ -48,7 +48,7 @@ def test_lower_bounds_share_their_chance_of_error_among_batches_and_all_together
     [
         (1.0, 1, "unchanged"), (1.03, 1, "unchanged"), (1.2, 1, "slower"), (0.9, 1, "faster"),
         (1.0, 10, "inconclusive"),  # too wide to exclude 5 %
-        (1.048, 1, "inconclusive"),  # shown to be slower, but by less than what is allowed as far as is known
+        (1.048, 1, "inconclusive"),  # clearly slower, but perhaps by less than allowed
         (1.06, 1, "slower"), (1.06, 10, "inconclusive"),
     ],
 )  # fmt: skip
@@ -103,7 +103,7 @@ def test_a_start_with_fewer_rounds_than_shrug_off_a_stall_counts_for_nothing() -
 
 
 def test_the_budget_that_would_settle_it_is_enough() -> None:
-    """With as many processes as it pays for, of the same scatter, the verdict is clear."""
+    """Check that the verdict is clear with as many processes as that budget allows, of the same scatter."""
     record = made({8: times(1.02, 6)})
     answer = check_answer(record)
     assert answer.verdict == "inconclusive"
@@ -121,7 +121,7 @@ def test_a_slowdown_at_the_limit_is_settled_by_no_budget() -> None:
 
 
 def stored(ratios: tuple[float, ...], limit: float = 0.1, old: tuple[float, ...] = SIX) -> object:
-    """A check against a stored run whose steps took 2 ms."""
+    """Return a check against a stored run whose steps took 2 ms."""
     steps = StoredSteps(
         title="run of Monday", created_at="", environment=make_environment(), steps_ms={8: tuple(2 * np.array(old))}
     )

@@ -1,4 +1,4 @@
-"""What other programs get: the JSON's fields, Bencher Metric Format, asv's files."""
+"""Formats for other programs: the JSON's fields, Bencher Metric Format, asv's files."""
 
 import json
 import math

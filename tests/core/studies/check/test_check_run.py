@@ -1,4 +1,4 @@
-"""The runner of checks on a simulated machine: starts, order, budget, and what goes wrong on one side."""
+"""The runner of checks on a simulated machine: starts, order, budget, and failures on one side."""
 
 from collections import Counter
 

@@ -1,8 +1,8 @@
-"""How often a check is wrong, and how often it finds a slowdown, on simulated machines with known truth.
+"""Error rate of a check, and its rate of finding a slowdown, on simulated machines with known truth.
 
 Whole checks by the real runner, 60 s of virtual time, with the noise of tests/support/simulation.py: heavy tails, drift
-of both sides and of one alone, offsets of each process, stalls. Seeded. Each claim stands twice: on a few checks, which
-show a wrong sign, and on as many as its rate needs.
+of both sides and of one alone, offsets of each process, stalls. Seeded. Each claim is tested twice: on a few checks,
+which reveal a wrong sign, and on as many as its rate needs.
 """
 
 import math
@@ -59,7 +59,7 @@ def stored(seed: int) -> Run:
 
 @pytest.mark.parametrize(("checks", "most"), [(2, 0.0), pytest.param(100, 0.05, marks=MANY)], ids=["few", "many"])
 def test_false_alarms_against_a_stored_run_where_occasions_differ(checks: int, most: float) -> None:
-    """By 3.5 % (standard deviation), which neither run can show."""
+    """Let occasions differ by 3.5 % (standard deviation), which neither run can show."""
     rng = np.random.default_rng(5)
     found = []
     for seed in range(checks):

@@ -1,4 +1,4 @@
-"""What a diagnosis says: judgements from intervals, the order of remedies, the verdict's sentence, warnings."""
+"""The answer of a diagnosis: judgements from intervals, the order of remedies, the verdict's sentence, warnings."""
 
 import json
 import re
@@ -23,7 +23,7 @@ BEHIND, AHEAD = 8, 256  # batches at which the second target of make_run is behi
 
 
 def run_of(first: Target | None = None, second: Target | None = None, **changes: object) -> Run:
-    """A run in which the second target, a GPU unless given, is behind at small batches."""
+    """Return a run in which the second target, by default a GPU, is behind at small batches."""
     targets = (first or Target(), second or Target(device="gpu:0", execution="graph"))
     run = make_run(**changes)  # type: ignore[arg-type]
     plan = SweepPlan(workload=Workload(network="784-128-10"), targets=targets, batches=run.batches)
@@ -78,7 +78,7 @@ def test_findings_are_ranked_by_judgement_then_gain() -> None:
 
 
 def test_what_is_unclear_ranks_below_what_helps_however_large() -> None:
-    """XLA seems five times faster, in the only two rounds that it has."""
+    """Make XLA seem five times faster, in the only two rounds that it has."""
     diagnosis = make_diagnosis(RUN, HELPING | {"xla": 5.0})
     index = diagnosis.experiment.index_of("xla")
     rounds = tuple(
@@ -132,7 +132,7 @@ def test_the_evidence_has_both_times() -> None:
 
 
 def test_the_evidence_quotes_the_nearest_trace_of_the_target_that_is_to_be_trusted() -> None:
-    """Its parts: 61 % compute, 5 % copies in, 4 % input, 25 % launch, 2 % other."""
+    """Trace parts of 61 % compute, 5 % copies in, 4 % input, 25 % launch, 2 % other."""
     all_compute = {"compute": 1.0}
     lost, slowed = gpu_cell(8, shares=all_compute, dropped_events=9), gpu_cell(16, shares=all_compute, ratio=1.5)
     run = with_traces(
@@ -235,7 +235,7 @@ def test_without_rounds_nothing_is_said() -> None:
 
 
 def with_interference(diagnosis: Diagnosis, share: float, found: Interference) -> Diagnosis:
-    """The diagnosis with that noise in a share of its rounds, evenly spread."""
+    """Return the diagnosis with that noise in a share of its rounds, evenly spread."""
     every = round(1 / share)
     rounds = tuple(
         item.model_copy(update={"interference": found}) if item.index % every == 0 else item

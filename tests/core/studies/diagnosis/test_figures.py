@@ -1,4 +1,4 @@
-"""The chart of a diagnosis: every measured remedy with its interval, ranked, told apart without colour."""
+"""The chart of a diagnosis: every measured remedy with its interval, ranked, distinguishable without colour."""
 
 import math
 from dataclasses import replace

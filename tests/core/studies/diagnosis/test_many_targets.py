@@ -1,4 +1,4 @@
-"""Of three or more targets a diagnosis compares two; of one there is nothing to compare with."""
+"""A diagnosis of a run with three or more targets compares two; with one target there is nothing to compare."""
 
 import pytest
 

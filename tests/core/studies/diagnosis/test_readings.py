@@ -1,4 +1,4 @@
-"""What a sweep shows by itself: start-up inside a stopwatch's timing, operations that fell back, retracing."""
+"""Findings from a sweep alone: start-up inside a stopwatch's timing, operations that fell back, retracing."""
 
 import math
 
@@ -24,7 +24,7 @@ def setup(target: int, batch: int, build_ms: float, first_call_ms: float, proces
 
 
 def timed(first_ms: dict[int, float], second_ms: dict[int, float], setups: tuple[Setup, ...]) -> Run:
-    """A run with exactly these step times, in 8 rounds a batch."""
+    """Return a run with exactly these step times, in 8 rounds per batch."""
     run = points(lambda _: 1.0, tuple(sorted(first_ms)), rounds=8)
     times = (first_ms, second_ms)
     rounds = tuple(
@@ -77,7 +77,7 @@ def every_setup(first_ms: float, second_ms: float) -> tuple[Setup, ...]:
 
 
 def test_the_stopwatchs_crossover_is_interpolated() -> None:
-    """Nothing but the steps: log₂ 2 below at batch 4, log₂ 2 above at 16, so 8. The start-up moves it."""
+    """Check the steps alone: log₂ 2 below at batch 4, log₂ 2 above at 16, so 8. The start-up moves it."""
     plain = timed(FIRST, SECOND, every_setup(0.0, 0.0))
     assert stopwatch_crossover(plain, analyse(plain)) == pytest.approx(8.0)
     # 2 + 1 against 4 + 3 ms at batch 4, 8 + 1 against 4 + 3 at 16
@@ -118,7 +118,9 @@ def traced(*cells: TracedCell) -> Run:
 
 
 def test_operations_that_fell_back_are_named_with_what_they_could_gain() -> None:
-    """Four steps of 2 ms: 0.8 of 8 ms are 10 %. The cell with the most is told; what is expected is not."""
+    """Check four steps of 2 ms: 0.8 of 8 ms are 10 %. The cell with the most is reported; expected fallbacks are
+    not.
+    """
     run = traced(gpu_cell(8, host_ops=FELL), gpu_cell(64, host_ops=FELL[:1]))
     told = read(run, "fallback")
     assert told.matters

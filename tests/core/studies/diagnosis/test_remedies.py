@@ -1,4 +1,4 @@
-"""Which remedies are tried for a step, and the words for those that are not."""
+"""The remedies tried for a step, and the words for those that are not."""
 
 import pytest
 
@@ -18,7 +18,7 @@ ON_GPU = Target(device="gpu:0", execution="graph")
 
 
 def run_of(target: Target, pipeline: Pipeline | None = None, cores: int | None = 4, largest: int = 256) -> Run:
-    """A run whose second target is the one asked about; its first is another number of threads."""
+    """Return a run whose second target is under test; its first has another number of threads."""
     plan = SweepPlan(
         workload=Workload(network="784-128-10"),
         targets=(Target(threads=7), target),
@@ -31,7 +31,7 @@ def run_of(target: Target, pipeline: Pipeline | None = None, cores: int | None =
 
 
 def tried(run: Run, target: int = 1, batch: int = 64) -> tuple[dict[str, Arm], dict[str, str]]:
-    """Arms by code, the base aside, and the reasons; what must hold of all of them is checked on the way."""
+    """Return the arms by code, without the base, and the reasons; check on the way what must hold for all of them."""
     (base, *arms), skipped = arms_for(run, target, batch)
     assert (base.code, base.target, base.pipeline, base.batch) == (
         AS_IS, run.plan.targets[target], run.plan.pipeline, batch,
@@ -118,7 +118,7 @@ def test_other_ways_of_execution(execution: Execution, expected: set[str], reaso
     [
         (Target(), None, "xla"),
         (Target(device="gpu:0"), None, "graph"),  # Keras takes XLA there
-        (Target(device="gpu:0"), "graph", "xla"),  # but did not
+        (Target(device="gpu:0"), "graph", "xla"),  # Keras did not take XLA here
     ],
 )
 def test_what_keras_chose_itself_is_no_remedy(target: Target, recorded: Compiled | None, expected: str) -> None:

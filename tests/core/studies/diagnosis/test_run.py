@@ -22,7 +22,7 @@ from tests.support.simulation import QUIET, Curve, Fault, Machine, NoiseModel
 from tests.support.tools import tools_for
 
 MANY = pytest.mark.statistical
-ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # not used: the case's law says how long a step takes
+ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # unused, since the case's law gives the step time
 
 
 def machine_of(case: Case, seed: int, noise: NoiseModel, **options: object) -> Machine:

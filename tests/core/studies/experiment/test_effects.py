@@ -1,4 +1,4 @@
-"""What paired rounds say about each arm: drift cancels, intervals cover, and little data says little."""
+"""Effects of arms from paired rounds: drift cancels, intervals cover, and few data allow few claims."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ WORKLOAD = Workload(network="784-128-10")
 
 
 def experiment(rounds: Sequence[tuple[int, Sequence[float | None]]], batches: Sequence[int] = (64, 64)) -> Experiment:
-    """Rounds as (process, step times of the arms in ms); None where an arm has no block."""
+    """Build an experiment of rounds (process, step times of the arms in ms); None for an arm without a block."""
     arms = tuple(
         Arm(code=f"arm-{i}", title=f"Arm {i}", target=Target(), pipeline=Pipeline(), batch=batch)
         for i, batch in enumerate(batches)
@@ -41,7 +41,7 @@ def experiment(rounds: Sequence[tuple[int, Sequence[float | None]]], batches: Se
 
 
 def noisy(rng: np.random.Generator, starts: int, rounds: int = 8, drift: float = 0.0) -> Experiment:
-    """Arm 1 is twice as fast; starts differ by 3 %, rounds by 2 %, and both arms drift alike."""
+    """Build rounds with an arm 1 twice as fast; starts differ by 3 %, rounds by 2 %, and both arms drift alike."""
     found: list[tuple[int, list[float]]] = []
     for process in range(starts):
         offset = rng.normal(0, 0.03)
@@ -84,7 +84,7 @@ def test_common_drift_cancels() -> None:
 
 @pytest.mark.parametrize("starts", [3, 4, 5])
 def test_the_interval_covers_the_truth_as_often_as_it_says(starts: int) -> None:
-    """1,000 experiments; 95 % asked for. Its standard error is 0.7 %, so 92 % is more than four of them below."""
+    """Simulate 1,000 experiments at 95 %; the standard error is 0.7 %, so 92 % is more than four of them below."""
     rng = np.random.default_rng(starts)
     inside = 0
     for _ in range(1000):
@@ -107,7 +107,7 @@ def test_whole_experiments_cover_the_truth_too() -> None:
 
 @pytest.mark.parametrize("starts", [1, 2])
 def test_fewer_than_three_starts_are_allowed_for(starts: int) -> None:
-    """With hardly any scatter, what remains is Student's t times the allowance over the root of starts."""
+    """Check almost no scatter, which leaves Student's t times the allowance over the root of starts."""
     rng = np.random.default_rng(5)
     logs = {i: list(rng.normal(0.5, 1e-6, 12)) for i in range(starts)}
     center, half = log_effect(logs)
@@ -126,7 +126,7 @@ def test_fewer_starts_give_wider_intervals() -> None:
 
 
 def test_with_three_starts_the_interval_is_students() -> None:
-    """Medians 0, 0.1 and 0.2: 4.303 (t at 97.5 %, two degrees of freedom) times 0.1 / √3."""
+    """Check medians 0, 0.1 and 0.2: 4.303 (t at 97.5 %, two degrees of freedom) times 0.1 / √3."""
     center, half = log_effect({i: [0.1 * i] * 12 for i in range(3)})
     assert center == pytest.approx(0.1)
     assert half == pytest.approx(4.3027 * 0.1 / math.sqrt(3), rel=1e-4)
@@ -151,7 +151,7 @@ def test_too_few_rounds_have_no_interval(rounds: int, known: bool) -> None:
 
 
 def test_time_per_sample_scales_with_the_batch() -> None:
-    """Four times the batch in twice the time is half the time a sample."""
+    """Check that four times the batch in twice the time is half the time per sample."""
     found = experiment([(i // 6, (1.0, 2.0)) for i in range(18)], batches=(64, 256))
     effect = of(found)
     assert effect.speed_up == pytest.approx(2.0)

@@ -1,4 +1,4 @@
-"""What can go wrong in an experiment, cancelling it, and what is told on the way."""
+"""Failures in an experiment, its cancellation, and its progress reports."""
 
 import threading
 from typing import Any
@@ -36,13 +36,13 @@ def test_a_variant_that_fails_in_a_block_ends_its_start_only() -> None:
 
 
 def lossy(count: int) -> tuple[Arm, ...]:
-    """The first arm, a good one, and so many whose worker is lost, each with the next larger batch."""
+    """Return the first arm, a good one, and ``count`` arms whose worker is lost, each with the next larger batch."""
     return (*FOUR[:2], *(arm(f"batch-{1000 + i}", batch=1000 + i) for i in range(count)))
 
 
 @pytest.mark.parametrize("in_block", [False, True])
 def test_lost_workers_cost_their_variants_only(in_block: bool) -> None:
-    """However many are lost: each costs a start, which is none of those that measure."""
+    """Lose many workers: each costs a start, which is none of the measuring ones."""
     lost = MAX_STARTS + 1
     made = machine(NoiseModel(), faults=(Fault(0, 1000, "crashed", in_block=in_block, lost=True),))
     found = measure(made, lossy(lost), budget_s=240.0)
@@ -54,7 +54,7 @@ def test_lost_workers_cost_their_variants_only(in_block: bool) -> None:
 
 
 def test_a_hung_variant_does_not_outlast_the_budget_for_ever() -> None:
-    """Every arm beyond the second one hangs until its deadline; the experiment ends within a start of its budget."""
+    """Hang every arm beyond the second one until its deadline; the experiment ends within a start of its budget."""
     made = machine(faults=(Fault(0, 1000, "hung", lost=True),))
     with pytest.raises(StudyFailed, match="Planted fault: hung"):
         measure(made, lossy(6), budget_s=60.0)
@@ -71,7 +71,7 @@ def test_a_slow_variant_is_skipped_with_a_reason() -> None:
 
 
 def test_a_machine_that_becomes_slow_ends_it_within_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight variants of which each block then takes 18 s: the round that had begun is given up."""
+    """Slow down eight variants to 18 s per block: the round in progress is given up."""
     real, asked = SimulatedWorker.block, []
 
     def slows_down(self: Any, request: Any, deadline_s: float) -> Any:
@@ -95,7 +95,7 @@ def test_a_slow_first_arm_is_measured_all_the_same() -> None:
 
 
 def test_a_slow_block_gets_a_longer_deadline() -> None:
-    """Thirty times what a block is expected to take, where that is more than twenty seconds."""
+    """Check for thirty times a block's expected time, if that is more than twenty seconds."""
     quick, slow = machine(), machine(law=lambda *_: 2000.0)
     measure(quick, FOUR[:1])
     measure(slow, FOUR[:1])

@@ -108,7 +108,7 @@ def test_precise_arms_end_the_experiment_early_but_not_before_three_starts() -> 
     made = machine(NoiseModel(0.0005, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0))
     found = measure(made, budget_s=300.0)
     assert made.starts == MIN_STARTS
-    # each of three starts has its share of what was left, a fourth being kept
+    # each of three starts has its share of the rest; a fourth share is reserved
     assert found.elapsed_s < 0.8 * 300.0
     noisy = machine(NoiseModel(process=0.0, cell=0.1))
     measure(noisy, budget_s=300.0)
@@ -131,7 +131,7 @@ def test_an_arm_alone_is_started_three_times_too() -> None:
 
 
 def test_slow_rounds_end_with_the_budget() -> None:
-    """A round takes 10 s: four would outlast what is left of 30 s after starting."""
+    """Let a round take 10 s: four would exceed the remainder of 30 s after starting."""
     found = measure(machine(law=lambda *_: 2500.0), budget_s=30.0)
     assert 1 <= len(found.rounds) < MIN_ROUNDS
     assert found.elapsed_s <= 30.0 + 10.5
@@ -156,7 +156,7 @@ def test_noise_is_sampled_once_a_round_with_our_processes() -> None:
     asked: list[tuple[float, tuple[int, ...]]] = []
 
     class SinceLast:
-        """Reports the seconds since it was last asked as if they were other processes' use."""
+        """Sampler that reports the seconds since its last call as if they were other processes' use."""
 
         last_s = 0.0
 
@@ -171,5 +171,5 @@ def test_noise_is_sampled_once_a_round_with_our_processes() -> None:
     assert made.starts > 1
     assert set(asked) == {(1.5 + 2.5 + 3.5, (1000, 1001, 1002))}
     assert len(asked) == len(found.rounds) + made.starts
-    # what starting and preparing took is in no round: five blocks of at most 21 ms or so, stalls aside
+    # no round includes starting and preparing: five blocks of about 21 ms at most, apart from stalls
     assert max(item.interference.other_cpu_pct or 0.0 for item in found.rounds) < made.prepare_s

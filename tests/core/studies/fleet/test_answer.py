@@ -1,4 +1,4 @@
-"""What a fleet run says, against machines whose truth is known."""
+"""The answer of a fleet run, against machines whose truth is known."""
 
 import dataclasses
 import json
@@ -202,7 +202,7 @@ def test_unpaired_answers_are_right_few(count: int) -> None:
     ],
 )
 def test_unpaired_answers_are_right_in_95_of_100(truth: str, count: int, fleets: int) -> None:
-    """benchmarks/fleet_bands.py judges 1,000 of each kind."""
+    """Check a few fleets; benchmarks/fleet_bands.py judges 1,000 of each kind."""
     row = judged(truth, count, fleets)
     assert row.right >= 0.92
     assert row.crossovers > 0.6, "looks and replicates cost power: 0.65"

@@ -1,4 +1,4 @@
-"""Runs of several machines from files become one fleet run: names, the same machine twice, what cannot be compared."""
+"""Runs of several machines from files become one fleet run: names, duplicate machines, incomparable runs."""
 
 from pathlib import PurePath
 from typing import Any

@@ -1,4 +1,4 @@
-"""A fleet on a simulated cluster: what is measured comes home once, whatever machines do; faults cost themselves."""
+"""A fleet on a simulated cluster: every measurement arrives once, whatever machines do; faults cost only themselves."""
 
 import threading
 from collections import Counter
@@ -42,7 +42,7 @@ def measured(planned: list[Planned], recorder: FleetRecorder, report: Any = None
 
 
 def is_whole(recorder: FleetRecorder, run_id: str) -> bool:
-    """Every record of the truth came home once, in order."""
+    """Check that every record of the truth arrived once, in order."""
     return recorder.records[run_id] == list(records_of(MADE)) and recorder.finished[run_id] == "finished"
 
 
@@ -227,8 +227,8 @@ def test_machines_are_chosen_by_labels_or_kind() -> None:
 
 
 def test_many_machines_with_faults_of_every_kind_lose_nothing() -> None:
-    """Bounded at home: one question a machine, and batches rather than a commit a round. A thousand of them are in
-    benchmarks/fleet.py.
+    """Check that load stays bounded: one request per machine, and batches instead of a commit per round. A thousand of
+    them are in benchmarks/fleet.py.
     """
     kinds: list[Fault | None] = [None, *RETRIED, *HARMLESS, "refuses", "nice", "fails"]
     planned = machines(MANY, [kinds[n % len(kinds)] for n in range(MANY)])

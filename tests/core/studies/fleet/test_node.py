@@ -1,4 +1,4 @@
-"""The side of a fleet run that measures: the engine's own run, told in numbered items; waits, refusals, an end."""
+"""The measuring side of a fleet run: the engine's own run, reported in numbered items; waits, refusals, an end."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ def begun(run: Run | None = None, machine: Machine | None = None) -> NodeRun:
 
 
 def told(found: NodeRun, known: int = 0) -> list[Any]:
-    """Everything that it says from there on, asked as a coordinator does."""
+    """Return everything that it reports from there on, polled as by a coordinator."""
     items: list[Any] = []
     while not (items and isinstance(items[-1], Ended)):
         answer = messages.decode(found.take(7, known + len(items), 0.01))
@@ -49,7 +49,7 @@ def told(found: NodeRun, known: int = 0) -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
-    """What a node's process gives up is its own."""
+    """Restore what a node's process gives up."""
     before = dict(os.environ)
     yield
     os.environ.clear()

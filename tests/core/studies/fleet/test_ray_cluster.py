@@ -1,5 +1,5 @@
-"""A real Ray cluster of three nodes on this machine. What the fleet's own code does there is real; most workers are
-simulated, each with a process of its own that must be gone in the end.
+"""A real Ray cluster of three nodes on this machine. The fleet's own code there is real; most workers are simulated,
+each with its own process that must be gone in the end.
 
 The nodes share the machine's lock, as nodes of one machine must: the engine itself measures on one after the other.
 Only simulated nodes, which measure nothing, have a lock each.
@@ -36,17 +36,17 @@ PLACES = ("first", "second", "third")
 PATIENCE_S = 60.0
 CPUS = 2
 BUSY = "Other work holds CPUs or GPUs of it; it is measured when all of them are free."
-STOPPED_S = 6.0  # three on a machine that has nothing else to do
+STOPPED_S = 6.0  # 3 s on an otherwise idle machine
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A head that computes nothing, and three nodes of two CPUs."""
+    """Yield a head that computes nothing, and three nodes of two CPUs."""
     pytest.importorskip("ray", reason="requirements-fleet.txt is not installed")
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
-        if os.geteuid() != 0:  # root mends what Ray does by default
+        if os.geteuid() != 0:  # root corrects Ray's default
             patch.setenv("RAY_worker_niceness", "0")
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv(CLUSTER, str(tmp_path_factory.getbasetemp()))
@@ -204,13 +204,13 @@ def test_a_wish_to_stop_ends_every_node_within_three_seconds(cluster: Any) -> No
 
 
 def test_what_a_nice_node_measures_is_never_reported(cluster: Any) -> None:
-    """As under Ray's defaults where niceness may not be lowered."""
+    """Measure as under Ray's defaults if niceness may not be lowered."""
     with pytest.raises(UserError, match=r"niceness 15.*RAY_worker_niceness=0"):
         measured(cluster, fleet_plan("first"), actor=NiceNode)
 
 
 class NiceNode(SimulatedNode):
-    """Whose workers say what they run with under Ray's defaults."""
+    """Node whose workers report what they run with under Ray's defaults."""
 
     def _tell(self, *items: Any) -> None:
         held = {"niceness": 15, "inherited_threads": {"OMP_NUM_THREADS": "1"}}
@@ -220,7 +220,7 @@ class NiceNode(SimulatedNode):
 def test_the_engine_itself_on_three_nodes_by_the_command(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With Ray's default niceness mended or not needed, the shipped code, the store and the file."""
+    """Run the shipped code, the store and the file, with Ray's default niceness corrected or not a problem."""
     plan = SweepPlan(
         workload=Workload(network="784-16-10"), targets=(Target(threads=1),), batches=(1, 64), refine=False,
         trace=False, budget_s=40.0, step_width=1.0,

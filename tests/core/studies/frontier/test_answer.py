@@ -1,4 +1,4 @@
-"""What a frontier study says: read-outs, verdicts, slices and labels, on machines with known truth."""
+"""The answer of a frontier study: read-outs, verdicts, slices and labels, on machines with known truth."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ NAMES = ("1 thread", "all threads")
 
 @dataclass(frozen=True)
 class Power:
-    """log2 speed-up of the second: lead + slope · log2(batch / 16) + along · log2(width / 128)."""
+    """Truth with log2 speed-up of the second: lead + slope · log2(batch / 16) + along · log2(width / 128)."""
 
     lead: float = 0.0
     slope: float = 0.5

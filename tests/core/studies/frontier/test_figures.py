@@ -1,4 +1,4 @@
-"""The frontier map shows the line where the truth has it, and never something interpolated as measured."""
+"""The frontier map shows the line at its true place, and never an interpolated value as measured."""
 
 import math
 from functools import cache

@@ -1,4 +1,4 @@
-"""The engine of frontier studies on simulated machines: what it asks for, its budget, failures and cancelling."""
+"""The engine of frontier studies on simulated machines: its requests, its budget, failures and cancelling."""
 
 import threading
 from collections import Counter
@@ -25,7 +25,7 @@ TRUTH = random_truth(0)
 
 @dataclass
 class Watched(Machine):
-    """Notes what was launched, prepared and released."""
+    """Machine that notes what was launched, prepared and released."""
 
     launched: list[tuple[Target, ...]] = field(default_factory=list)
     asked: list[Prepare] = field(default_factory=list)

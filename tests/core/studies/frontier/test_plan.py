@@ -1,4 +1,4 @@
-"""Plans and records of frontier studies: what is refused, what reads back, and how values are written."""
+"""Plans and records of frontier studies: refusals, reading back, and the notation of values."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The surface against known truths: as near to the break-even as a full grid, for a quarter of it; and its honesty."""
+"""The surface against known truths: as close to the break-even as a full grid at a quarter of its cost; coverage."""
 
 from dataclasses import dataclass, replace
 
@@ -42,7 +42,9 @@ class Compared:
 
 @pytest.fixture(scope="module")
 def compared() -> list[Compared]:
-    """The adaptive map and the full grid, same rounds in every cell, same noise, on machines with known truth."""
+    """Measure the adaptive map and the full grid, with the same rounds in every cell and the same noise, on known
+    truths.
+    """
     found = []
     for seed in range(6):
         truth, plan = random_truth(seed, kink=seed % 2 == 1), make_plan()

@@ -43,7 +43,7 @@ def test_the_estimate_is_the_ratio_of_means_and_not_the_mean_of_ratios():
 
 
 def test_formulas_without_any_noise():
-    """With G and Σ exact: |G_B|² = |G|² + tr(Σ) / B."""
+    """Check |G_B|² = |G|² + tr(Σ) / B with exact G and Σ."""
     draws = [GradientDraw(step=3, small=10, big=100, small_norm2=2 + 50 / 10, big_norm2=2 + 50 / 100)] * 5
     found = noise_scale(draws)
     assert (found.value, found.low, found.high) == pytest.approx((25.0, 25.0, 25.0))
@@ -96,7 +96,7 @@ def test_steps_that_show_nothing_alone_are_taken_together():
     assert [scale.resolved for scale in found] == [True] * len(found)
     assert found[0].step == 0
     assert sum(scale.draws for scale in found) == 40
-    assert found[-1].step > 10  # the vague ones went with what came after them
+    assert found[-1].step > 10  # the vague ones were merged with later ones
 
 
 def test_draws_of_larger_batches_count_for_more():
@@ -125,7 +125,7 @@ def test_a_constant_noise_scale_is_its_own_average_and_gives_the_steps():
 
 
 def test_a_growing_noise_scale_is_averaged_by_progress():
-    """B(s) known: S(B) must be ∫ (1 + B(s)/B) / (1 + B(s)/B_ref) ds exactly, whatever the batch."""
+    """Check that with known B(s), S(B) is ∫ (1 + B(s)/B) / (1 + B(s)/B_ref) ds exactly, whatever the batch."""
     study = make_noise_study(noise=1.0, steps=400.0)
     noises = {step: 20.0 * (1 + step) ** 0.8 for step in {draw.step for draw in study.draws}}
     exact = [

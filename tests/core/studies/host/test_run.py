@@ -1,4 +1,4 @@
-"""Host studies on simulated workers: known costs are found, and what cannot run is left out or said."""
+"""Host studies on simulated workers: known costs are found, and what cannot run is left out or reported."""
 
 import pytest
 

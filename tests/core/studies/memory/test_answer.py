@@ -1,4 +1,4 @@
-"""What a memory study says, in numbers and in words."""
+"""The answer of a memory study, in numbers and in words."""
 
 import pytest
 from hypothesis import given
@@ -105,7 +105,7 @@ def test_the_rate_of_wrong_fits_counts_tested_claims_only() -> None:
 
 
 def test_wilsons_interval_at_published_values() -> None:
-    """Newcombe 1998, table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29."""
+    """Compare with Newcombe 1998, table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29."""
     for k, n, low, high in (
         (81, 263, 0.2553, 0.3662),
         (15, 148, 0.0624, 0.1605),

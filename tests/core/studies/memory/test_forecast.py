@@ -1,4 +1,4 @@
-"""The prediction fitted to peaks: copies learnt, intervals that hold, and wide ones where little is known."""
+"""The prediction fitted to peaks: learnt copies, intervals that cover, and wide ones if little is known."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ UNLIKE = dataclasses.replace(USUAL["graph"], model_bytes=60e6, layer_bytes=4e6, 
 
 
 def studies(copies: Copies, noise: float = 0.0, seed: int = 0) -> list[MemoryStudy]:
-    """Every network trained at several batches on a machine whose memory follows these copies."""
+    """Return studies of every network, trained at several batches on a machine whose memory follows these copies."""
 
     def truth(workload: Workload, batch: int) -> float:
         return estimate_bytes(workload, CPU, batch, copies).total_bytes
@@ -72,7 +72,7 @@ def test_studies_of_another_mode_device_or_machine_teach_nothing() -> None:
 
 
 def test_intervals_hold_for_workloads_never_seen() -> None:
-    """Workloads differ by 12 % (one standard deviation) in what the model does not know."""
+    """Let workloads differ by 12 % (one standard deviation) in what the model does not know."""
     held = total = 0
     for seed in range(5):
         made = studies(USUAL["graph"], noise=0.12, seed=seed)
@@ -124,14 +124,16 @@ def test_peaks_beyond_the_limit_count_and_deaths_do_not() -> None:
 
 
 def test_the_largest_batch_lies_below_the_first_that_does_not_fit() -> None:
-    """A forecast that measured peaks bend may fit again further up; nothing beyond the first gap counts."""
+    """Check that nothing beyond the first gap counts, since a forecast bent by measured peaks may fit again further
+    up.
+    """
     assert _largest(lambda batch: batch <= 100 or 300 <= batch <= 40_000) == 100
     assert _largest(lambda batch: batch <= 60_001) == 60_001
     assert (_largest(lambda _: True), _largest(lambda _: False)) == (MAX_BATCH, 0)
 
 
 def test_a_measured_peak_far_from_the_model_counts_more_than_the_model() -> None:
-    truth = linear(1.0e9, 20e3)  # the model has less than a tenth
+    truth = linear(1.0e9, 20e3)  # the model predicts less than a tenth
     study = make_memory_study(truth, (64,), limit_bytes=50 * GB)
     seen = forecast(study.plan.workload, study.plan.target, [study])
     assert seen.at(64).bytes - BASELINE == pytest.approx(truth(study.plan.workload, 64), rel=0.01)

@@ -1,4 +1,4 @@
-"""The search on a GPU: the card's free memory is looked at first, and what was taken once stands beside the peak."""
+"""The search on a GPU: the card's free memory is checked first, and the memory taken is reported beside the peak."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def study(machine: MemoryMachine, limit_bytes: int = LIMIT, workload: Workload =
 
 
 def assert_sound(found: MemoryStudy, machine: MemoryMachine) -> None:
-    """No batch said to fit is above one that ran out, no worker is left, and none held more than the limit."""
+    """Check that no batch said to fit exceeds one that ran out, no worker is left, and none exceeded the limit."""
     ran_out = [probe.batch for probe in found.probes if probe.ran_out]
     assert len(found.probes) == len(set(machine.tried)) <= MOST_PROBES
     assert found.largest_fitted is None or not ran_out or found.largest_fitted < min(ran_out)
@@ -41,7 +41,7 @@ def assert_sound(found: MemoryStudy, machine: MemoryMachine) -> None:
 @example(fixed=5e6, log_sample=7.90625, limit=5490053127.0)  # was 60 to 128 before the last probes halved the octaves
 @given(fixed=st.floats(5e6, 1.5e9), log_sample=st.floats(3.7, 9.0), limit=st.floats(0.8e9, 20e9))
 def test_the_bracket_holds_the_truth_however_wrong_the_model(fixed: float, log_sample: float, limit: float) -> None:
-    """The model takes 26 MB and 13 kB a sample; the truth may be ten thousand times that.
+    """Start from a model of 26 MB and 13 kB per sample; the truth may be ten thousand times that.
 
     Eight probes then leave a factor of two at most.
     """
@@ -89,7 +89,7 @@ def test_noise_and_regions_of_an_allocator_do_not_mislead_it(
     found = study(machine)
     assert_sound(found, machine)
     fitted, refused = found.largest_fitted, found.smallest_refused
-    slack = math.exp(5 * noise)  # no process strays farther
+    slack = math.exp(5 * noise)  # no process deviates more
     least, most = (machine.largest(MLP, BASELINE + round((LIMIT - BASELINE) * by)) for by in (1 / slack, slack))
     assert fitted <= most
     if refused is not None:
@@ -156,7 +156,7 @@ def test_a_batch_too_slow_for_the_budget_leaves_room_for_smaller_ones() -> None:
     found = machine.study(plan)
     assert found.probes[0].outcome == "hung"
     assert found.largest_fitted is not None
-    assert found.smallest_refused is None  # a hang is no proof of anything about memory
+    assert found.smallest_refused is None  # a hang proves nothing about memory
     assert found.elapsed_s < 1.5 * plan.budget_s
 
 
@@ -200,7 +200,7 @@ def test_what_ends_the_search_later_keeps_what_was_tried(trouble: str) -> None:
     ],
 )
 def test_a_kill_is_not_the_limits_doing_and_ends_the_search(killed: Killed, outcome: str, words: str) -> None:
-    """Said once: “Batch 712 fits within 4 GB and 744 ran out”, of a container of 1.6 GB."""
+    """Check a former false statement: “Batch 712 fits within 4 GB and 744 ran out”, for a container of 1.6 GB."""
     free = MemoryMachine(TWENTY_KB)
     batch = study(free).probes[1].batch
     found = study(MemoryMachine(TWENTY_KB, faults={batch: killed}))
@@ -248,7 +248,7 @@ def test_limits_that_cannot_be_are_refused_with_a_sentence() -> None:
 
 
 def test_a_first_probe_of_batch_1_does_not_end_the_search() -> None:
-    """Its time is all starting, which says nothing about a larger batch."""
+    """Check that its time, all of it starting, says nothing about a larger batch."""
     limit = BASELINE + 60_000_000
     machine = MemoryMachine(linear(20e6, 20e3))
     plan = MemoryPlan(workload=MLP, target=Target(), limit_bytes=limit, budget_s=60.0)

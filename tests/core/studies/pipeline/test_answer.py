@@ -1,4 +1,4 @@
-"""What a pipeline study says, on experiments whose truth is known."""
+"""The answer of a pipeline study, on experiments whose truth is known."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a resolution study says: how small a difference shows, whether equal targets came out equal, occasions."""
+"""The answer of a resolution study: the smallest difference shown, the result for equal targets, occasions."""
 
 import math
 
@@ -38,7 +38,7 @@ def test_a_noisier_machine_shows_larger_differences_only() -> None:
 
 
 def test_differences_from_there_on_are_shown_and_a_quarter_of_it_is_not() -> None:
-    """With the same noise: a worker that is slower by four times the difference, and by a quarter of it."""
+    """Compare, with the same noise, a worker slower by four times the difference, and by a quarter of it."""
     difference = resolution(STUDY).difference
     for factor, shows in ((1 + 4 * difference, True), (1 + difference / 4, False)):
         at = build_curve(observe(make_resolution(factor=factor, budget_s=20.0, batches=(1, 64)).run)).at_batches()
@@ -63,7 +63,7 @@ def test_without_rounds_nothing_is_said() -> None:
 
 
 def _occasion(day: int, factor: float, **changes: object) -> ResolutionStudy:
-    """The same study on another day, on which every step took so many times as long."""
+    """Return the same study on another day, on which every step took ``factor`` times as long."""
     rounds = tuple(
         item.model_copy(
             update={"blocks": tuple(b.model_copy(update={"step_ms": factor * b.step_ms}) for b in item.blocks)}
@@ -130,7 +130,7 @@ def test_a_run_without_a_pair_shows_nothing() -> None:
 
 
 def test_quantiles_of_chi_square_are_those_of_the_tables() -> None:
-    """Abramowitz and Stegun, table 26.8."""
+    """Compare with Abramowitz and Stegun, table 26.8."""
     known = {(0.025, 1): 0.00098, (0.975, 1): 5.02389, (0.025, 10): 3.24697, (0.975, 30): 46.9792}
     for (probability, df), value in known.items():
         assert chi_square_quantile(probability, df) == pytest.approx(value, rel=5e-3 if df == 1 else 1e-5)

@@ -1,4 +1,4 @@
-"""What a scaling study says of records made by hand: efficiencies, crossovers, causes and remedies."""
+"""The answer of a scaling study on handmade records: efficiencies, crossovers, causes and remedies."""
 
 import math
 from typing import Any
@@ -31,7 +31,7 @@ from tests.support.simulation import Curve
 NEVER = Truth(together_ms=40.0, all_reduce_ms=35.0)
 """Working together costs more than any of these batches takes."""
 ALL_FIXED = Truth(one=Curve(5.0, 0.0002), together_ms=0.1, all_reduce_ms=0.05)
-"""A step takes as long whatever the batch, so that there is nothing to share out."""
+"""A step takes equally long at every batch, so that there is nothing to share out."""
 FREE = Truth(one=Curve(0.01, 0.004), together_ms=0.001, all_reduce_ms=0.0005)
 
 
@@ -53,7 +53,7 @@ def codes(truth: Truth, **options: Any) -> list[str]:
 
 
 def near(found: tuple[Efficiency, ...], truth: Any, batches: tuple[int, ...] = BATCHES) -> bool:
-    """Whether these are the batches, each near its truth, with an interval that holds it."""
+    """Check that these are the batches, each near its truth, with an interval that covers it."""
     assert tuple(one.batch for one in found) == batches
     return all(abs(one.value / truth(one.batch) - 1) < 0.03 and one.low < truth(one.batch) < one.high for one in found)
 
@@ -115,7 +115,7 @@ def test_a_larger_batch_a_replica_is_what_helps_where_the_curves_say_so() -> Non
 
 def test_where_no_batch_is_clearly_better_that_is_said() -> None:
     class Slow(Truth):
-        """Working together costs as much of every step, and hardly less of the largest."""
+        """Truth in which working together costs as much of every step, and hardly less of the largest."""
 
         def step_ms(self, batch: float, replicas: int) -> float:
             slower = 1.0 if replicas == 1 else 2.09 if batch < 4096 else 2.02
@@ -123,7 +123,7 @@ def test_where_no_batch_is_clearly_better_that_is_said() -> None:
 
     slow = Slow(one=Curve(0.01, 0.004))
     assert "It is not clear that a larger batch a replica helps GPUs 0 and 1: with 2,048 s" in said(slow, noise=0.007)
-    assert codes(slow, batches=BATCHES[:-1], noise=0.007) == ["fewer"]  # no higher at the largest than at the smallest
+    assert codes(slow, batches=BATCHES[:-1], noise=0.007) == ["fewer"]  # not higher at the largest batch
 
 
 def test_without_a_trace_nothing_is_claimed_of_the_all_reduce() -> None:
@@ -142,7 +142,7 @@ def test_a_trace_that_is_not_to_be_trusted_says_nothing() -> None:
 
 
 def test_what_accumulation_brings_is_no_more_than_working_together_costs() -> None:
-    """A trace whose all-reduce runs beside the arithmetic shows more of it than a step would be shorter without."""
+    """Trace an all-reduce beside the arithmetic: the trace shows more of it than a step would save without it."""
     beside = Truth(together_ms=0.8, all_reduce_ms=5.0)
     study = make_scaling_study(truth=beside, trace=(256,))
     found = only(scaling_answer(study))
@@ -167,7 +167,7 @@ def test_efficient_devices_need_no_remedy() -> None:
 
 def test_of_several_counts_each_has_its_crossover_and_fewer_may_be_named() -> None:
     class Rising(Truth):
-        """Four devices cost far more than two."""
+        """Truth in which four devices cost far more than two."""
 
         def step_ms(self, batch: float, replicas: int) -> float:
             return self.one.step_ms(batch / replicas) + {1: 0.0, 2: 0.2, 4: 20.0}[replicas]

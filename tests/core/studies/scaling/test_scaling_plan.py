@@ -1,4 +1,4 @@
-"""What a scaling study may measure, and the grids and targets that are proposed for it."""
+"""The permitted measurements of a scaling study, and the grids and targets proposed for it."""
 
 import pytest
 

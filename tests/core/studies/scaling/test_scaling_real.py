@@ -1,4 +1,4 @@
-"""A scaling study by real workers: one CPU against two logical ones, which shows that it runs and no speed."""
+"""A scaling study with real workers: one CPU against two logical ones, which shows that it runs but no speed."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]
 
 
 class Here:
-    """Workers of this machine."""
+    """Launcher of this machine's workers."""
 
     launch: Any = staticmethod(launch_processes)
     clock = WallClock()

@@ -1,4 +1,4 @@
-"""The runner of scaling studies on a simulated machine: batches, starts, budget, traces, and what goes wrong."""
+"""The runner of scaling studies on a simulated machine: batches, starts, budget, traces, and failures."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""How often the intervals of a scaling study hold the truth, on simulated machines.
+"""Coverage of the intervals of a scaling study, on simulated machines.
 
 Whole studies by the real runner, 120 s of virtual time, with the noise of tests/support/simulation.py: heavy tails,
 drift of all targets and of one alone, offsets of each process, stalls. Seeded.

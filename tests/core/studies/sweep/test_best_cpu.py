@@ -1,4 +1,4 @@
-"""The CPU setting that a GPU is compared with: which of a run's targets, in which words, and what is measured."""
+"""The CPU setting with which a GPU is compared: the target of a run, its words, and the measurements."""
 
 import pytest
 
@@ -103,7 +103,7 @@ def test_without_a_common_batch_the_setting_with_the_most_batches_counts_and_wit
 def test_between_batches_far_apart_the_interval_holds_a_fixed_cost_with_an_equal_one_a_sample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In log over log a straight line from batch 1 to 32 lies up to 40 % above such a curve."""
+    """Check the interval: log over log, a straight line from batch 1 to 32 lies up to 40 % above such a curve."""
     truth, gpu_ms = (0.16, 0.01), 0.16 + 0.01 * 6
     run = make_run(3, LOOK_BATCHES, noise=0.002)
     steps = {batch: truth[0] + truth[1] * batch for batch in LOOK_BATCHES}
@@ -122,7 +122,7 @@ def test_between_batches_far_apart_the_interval_holds_a_fixed_cost_with_an_equal
     monkeypatch.setattr(crossing, "FAR_APART", 99.0)
     straight = cross(run, cells_of(run), card, 1)
     assert straight.high is not None
-    assert straight.high < 6  # which is what the wider interval is for
+    assert straight.high < 6  # the reason for the wider interval
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 64])

@@ -1,4 +1,4 @@
-"""Recordings of real machines, quiet and busy: equal targets give no claim, and no picture is more exact than it is.
+"""Recordings of real machines, quiet and busy: equal targets give no claim, and no chart looks more exact than it is.
 
 In ``aa*`` both targets are the same; the others compare one thread with two.
 """
@@ -32,7 +32,7 @@ def answered(name: str) -> Answer:
 
 
 def cut_short(run: Run, share: float) -> Run:
-    """The run as a press of *Cancel* would have left it after that share of its rounds."""
+    """Return the run as a press of *Cancel* would have left it after that share of its rounds."""
     rounds = run.rounds[: math.ceil(share * len(run.rounds))]
     newest = max(item.process for item in rounds)
     processes = tuple(process for process in run.processes if process.index <= newest)

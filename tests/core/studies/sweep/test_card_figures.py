@@ -1,4 +1,4 @@
-"""Charts of the GPU's utilisation and of joules a sample."""
+"""Charts of the GPU's utilisation and of joules per sample."""
 
 from typing import Any
 

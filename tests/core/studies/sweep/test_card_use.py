@@ -1,4 +1,4 @@
-"""What the cards of a run did, by batch, in rows and sentences."""
+"""The activity of a run's cards, by batch, in rows and sentences."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def with_windows(*uses: tuple[int, CardUse]) -> Run:
 
 
 def with_blocks(found: CardUse) -> Run:
-    """Every block of the second target saw the card do that."""
+    """Return a run in which every block of the second target saw the card do that."""
     run = planned(make_run(2, label="measured"), targets=GPU)
     rounds = []
     for item in run.rounds:

@@ -1,4 +1,4 @@
-"""Which batches are clear, which changes of the faster target are believed, and that verdict and table agree."""
+"""Clear batches, credible changes of the faster target, and the agreement of verdict and table."""
 
 import math
 import re
@@ -28,7 +28,7 @@ PAIR = Pair(("first", "second"), ("first", "second"))
 
 
 def curve(centers: Sequence[float], own: float = 0.05) -> Curve:
-    """A curve at batches 1, 2, 4, … whose own intervals are ±``own`` and whose joint ones are twice as wide."""
+    """Return a curve at batches 1, 2, 4, … whose own intervals are ±``own`` and whose joint ones are twice as wide."""
     count = len(centers)
     return curve_of(
         np.arange(count, dtype=float),
@@ -130,7 +130,7 @@ def test_a_crossover_names_the_batches_beyond_it_that_are_not_clear() -> None:
 
 
 def said_at(verdict: Verdict, batch: int) -> int | None:
-    """The side that the sentence gives a batch, +1 for the second target; None where it gives none."""
+    """Return the side that the sentence gives a batch, +1 for the second target; None if it gives none."""
     text = verdict.sentence.replace(",", "")
     side = 1 if "econd is faster" in text else -1
     first, last = 0.0, math.inf
@@ -156,13 +156,13 @@ def said_at(verdict: Verdict, batch: int) -> int | None:
 
 
 def listed(text: str) -> set[int]:
-    """The powers of two among ``1 to 4 8 and 32``."""
+    """Return the powers of two among ``1 to 4 8 and 32``."""
     parts = re.findall(r"(\d+)(?: to (\d+))?", text)
     return {2**i for i in range(12) for first, last in parts if int(first) <= 2**i <= int(last or first)}
 
 
 def parity_excluded(each: SpeedUp) -> int:
-    """The side of a speed-up whose interval excludes parity, else 0."""
+    """Return the side of a speed-up whose interval excludes parity, else 0."""
     if each.low is None or each.low <= 1 <= each.high:
         return 0
     return 1 if each.low > 1 else -1

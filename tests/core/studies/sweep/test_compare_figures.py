@@ -1,4 +1,4 @@
-"""Runs over each other on one chart: a curve a target, told apart by run and by target."""
+"""Runs overlaid on one chart: a curve per target, distinguishable by run and by target."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs beside each other: what they do not have in common, one sentence each, and a row for each of them."""
+"""Runs beside each other: their differences, one sentence each, and a row for each run."""
 
 from core.spec import Pipeline, Target
 from core.studies.sweep.analyse import analyse

@@ -1,8 +1,8 @@
-"""The claim that matters most: intervals cover the true crossover as often as they say.
+"""The most important claim: intervals cover the true crossover as often as they say.
 
 Whole sweeps by the real supervisor on simulated machines with known truth. The noise has heavy tails, drift common to
-both targets and of one alone, offsets of each process, and stalls (tests/support/simulation.py). Seeded. Each claim
-stands twice: on a few sweeps, which show a wrong sign or a wrong bound, and on as many as its rate needs.
+both targets and of one alone, offsets of each process, and stalls (tests/support/simulation.py). Seeded. Each claim is
+tested twice: on a few sweeps, which reveal a wrong sign or a wrong bound, and on as many as its rate needs.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""Claims on the machines people have: simulated as real ones were found, quiet and beside programs that come and go.
+"""Claims on realistic machines: simulated after real ones, quiet and beside programs that come and go.
 
-Two equal targets may be told apart in at most 3 % of sweeps, whichever look at the run would have said so: a report
-while it ran, its state when cancelled half-way, its end, and what it says once measured on. Goals and noise:
-benchmarks/coverage.py, tests/support/noise.py.
+Two equal targets may be told apart in at most 3 % of sweeps, at any look at the run: a report while it ran, its state
+when cancelled half-way, its end, and after it was continued. Goals and noise: benchmarks/coverage.py,
+tests/support/noise.py.
 """
 
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def covered(sweeps: list[Judged]) -> float:
 
 
 def test_every_look_at_a_sweep_is_heard() -> None:
-    """One target is twice as fast: every look but the first few says so."""
+    """Make one target twice as fast: every look but the first few reports it."""
     seen = looked_at(simulated((Curve(1.0, 0.02), Curve(0.5, 0.01)), QUIET, 1), 90.0, every_s=2.0, more_s=20.0)
     assert seen.looks > 10
     assert min(len(seen.live), len(seen.halfway), len(seen.end), len(seen.prolonged)) >= 1

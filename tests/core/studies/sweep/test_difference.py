@@ -1,4 +1,4 @@
-"""By how much a run differs from another: a ratio with an interval that holds the truth, and a sentence."""
+"""The difference of a run from another: a ratio with an interval that covers the truth, and a sentence."""
 
 import math
 
@@ -25,7 +25,7 @@ def test_a_ratio_of_two_estimates_has_the_interval_of_independent_parts() -> Non
 
 
 def test_the_interval_of_a_ratio_holds_the_truth_as_often_as_it_says() -> None:
-    """Estimates whose logarithms are normal, with the 95 % interval that follows from their known spread."""
+    """Draw estimates with normal logarithms, and the 95 % interval that follows from their known spread."""
     rng, held = np.random.default_rng(5), 0
     for _ in range(2_000):
         parts = []

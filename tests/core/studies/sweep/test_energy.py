@@ -1,4 +1,4 @@
-"""Joules a sample from windows of known energy, and when one target is said to need less."""
+"""Joules per sample from windows of known energy, and claims that one target needs less."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ STEPS = 100
 
 
 def window(target: int, batch: int | None, joules: float, index: int = 0, fed: float | None = None) -> EnergyWindow:
-    """Of ``joules`` a sample, or of so many watts for the idle machine; always two seconds."""
+    """Return a window of ``joules`` per sample, or of as many watts for the idle machine; always two seconds."""
     whole = 2.0 * joules if batch is None else joules * STEPS * batch
     card = CardUse(length_s=2.0, samples=40, energy_j=whole, energy_from="counter") if target else None
     package = whole if not target else None if fed is None else fed * STEPS * (batch or 0)
@@ -32,7 +32,7 @@ def run_of(*windows: EnergyWindow) -> Run:
 
 
 def cells(batches: dict[int, tuple[Sequence[float], Sequence[float]]]) -> list[EnergyWindow]:
-    """Windows of both targets at each batch, from their joules a sample."""
+    """Return windows of both targets at each batch, from their joules per sample."""
     return [
         window(target, batch, joules, index)
         for batch, pair in batches.items()
@@ -106,7 +106,7 @@ def test_without_an_interval_there_is_no_claim() -> None:
 
 
 def test_equal_targets_are_seldom_told_apart() -> None:
-    """At eight batches, with the correction for their number: in at most 5 % of runs is anything claimed."""
+    """Check that at eight batches, with the correction for their number, at most 5 % of runs make a claim."""
     rng = np.random.default_rng(7)
     claims = 0
     for _ in range(300):
@@ -119,7 +119,7 @@ def test_equal_targets_are_seldom_told_apart() -> None:
 
 
 def test_more_batches_need_a_clearer_lead_at_each() -> None:
-    """The difference of 4.3 % is 5.3 of its standard errors: t at 97.5 % with two degrees is 4.3, at 98.75 % 6.2."""
+    """Check a difference of 4.3 %, 5.3 of its standard errors: t at 97.5 % with two degrees is 4.3, at 98.75 % 6.2."""
     doubtful = {1: (around(1.0), around(1.043))}
     assert energy_of(run_of(*cells(doubtful))).crossover == EnergyCrossover("throughout", 0)
     two = doubtful | {64: (around(1.0), around(2.0))}

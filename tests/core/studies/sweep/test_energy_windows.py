@@ -1,4 +1,4 @@
-"""Energy windows of a sweep on a machine of known power: when they are taken, what they hold, why there are none."""
+"""Energy windows of a sweep on a machine of known power: their timing, their content, and reasons for having none."""
 
 import threading
 from typing import Any
@@ -90,7 +90,7 @@ def test_however_the_card_counts(tick_s: float | None) -> None:
 
 
 def test_windows_are_taken_where_the_lead_in_energy_changes() -> None:
-    """The GPU is faster from batch 50 on; at 350 W against 60 W it needs less energy only from about 300 on."""
+    """Make the GPU faster from batch 50 on; at 350 W against 60 W it needs less energy only from about 300 on."""
     machine = PoweredMachine(CROSSING, gpu_w=lambda _: 350.0)
     found = energy_of(measured(machine, budget_s=3000.0))
     crossover = found.crossover
@@ -165,7 +165,7 @@ def test_rounds_hold_what_the_card_did_in_their_gpu_blocks_and_slowdowns_are_see
 
 
 class BadBlocks(PoweredMachine):
-    """Blocks of the second target that are as long as those of windows end in ``error``."""
+    """Machine on which blocks of the second target as long as a window's end in ``error``."""
 
     error: WorkerError = CellFailed("error", "The GPU went away.")
 

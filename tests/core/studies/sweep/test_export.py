@@ -1,4 +1,4 @@
-"""Exports say what they are, come back as they were, and carry nothing that runs."""
+"""Exports state what they are, read back unchanged, and carry nothing that runs."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def test_json_comes_back_unchanged() -> None:
     ids=["crossover", "failures", "ahead", "other way round"],
 )
 def test_rounds_as_csv_give_the_same_verdict(run: Run) -> None:
-    """As without what was seen of neighbours, which CSV does not carry."""
+    """Compare without the neighbours' activity, which CSV does not carry."""
     rounds = tuple(item.model_copy(update={"interference": Interference()}) for item in run.rounds)
     run = run.model_copy(update={"rounds": rounds})
     again = read_run(rounds_csv(run).encode(), "rounds.csv")
@@ -155,7 +155,7 @@ def test_the_report_escapes_what_people_wrote() -> None:
 
 
 def test_a_diagnosis_is_strict_json_from_which_everything_follows() -> None:
-    """One start of three rounds: its bounds are not known, and must not become NaN or Infinity."""
+    """Check one start of three rounds: its bounds are unknown, and must not become NaN or Infinity."""
     run = make_run()
     diagnosis = make_diagnosis(run, HELPING, processes=1, rounds=3, failed={"xla": "No."}, reruns={"steps-8": run})
     told = diagnose(run, diagnosis)
@@ -172,7 +172,7 @@ def test_a_diagnosis_is_strict_json_from_which_everything_follows() -> None:
 
 
 def test_the_report_shows_where_traced_steps_go() -> None:
-    """One chart for each target that has traces, with their label; none without."""
+    """Check for one chart per target with traces, with their label; none without."""
     run = make_run(label="recorded")
     assert 'id="traced-' not in html_report(run, analyse(run))
     traced = with_traces(run, cpu_cell(8, target=1), cpu_cell(64, target=1))

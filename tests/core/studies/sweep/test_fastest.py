@@ -1,4 +1,4 @@
-"""Bands of the fastest target: right on points whose truth is known, and wrong in no more than 5 of 100 sweeps."""
+"""Bands of the fastest target: right on points whose truth is known, and wrong in at most 5 of 100 sweeps."""
 
 import dataclasses
 import math
@@ -30,7 +30,7 @@ def run_of(
     has: Callable[[int, int], bool] = lambda *_: True,
     seed: int = 0,
 ) -> Run:
-    """Rounds of targets with these curves; ``has(target, batch)``: whether it has a block there."""
+    """Return rounds of targets with these curves; ``has(target, batch)`` is True if it has a block there."""
     rng, found = np.random.default_rng(seed), []
     for process in range(processes):
         offsets = rng.normal(0, noise, len(curves))

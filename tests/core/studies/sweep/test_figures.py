@@ -1,4 +1,4 @@
-"""Figures: what a reader sees must follow from the run and the answer, whatever the shape of the run."""
+"""Figures follow from the run and the answer, whatever the shape of the run."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The deciding question first: how soon a sweep knows where the change is, on a virtual clock."""
+"""The deciding question first: the time until a sweep knows the change, on a virtual clock."""
 
 import threading
 from statistics import median
@@ -13,7 +13,7 @@ from tests.support.sweeps import plan, sweep
 
 
 def first_picture_s(seed: int) -> float:
-    """When the two batches of the plan that the crossover lies between were both measured."""
+    """Return the time by which both batches of the plan around the crossover were measured."""
     machine = Machine(random_curves(np.random.default_rng(seed)), NoiseModel(), seed=seed, startup_s=3.5, prepare_s=0.8)
     truth = machine.true_crossover(1, 1024)
     assert truth is not None
@@ -29,7 +29,7 @@ def first_picture_s(seed: int) -> float:
 
 
 def test_the_change_is_found_sooner_than_with_a_rising_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.studies.sweep.supervisor.analyse", lambda _: None)  # nobody reads it here
+    monkeypatch.setattr("core.studies.sweep.supervisor.analyse", lambda _: None)  # not needed here
     seeds = range(5)
     asked_first = median(map(first_picture_s, seeds))
     monkeypatch.setattr(schedule, "deciding_batch", lambda *_, **__: None)

@@ -1,4 +1,4 @@
-"""Importing: what is accepted, and that everything else is refused with one sentence."""
+"""Importing: accepted files, and refusal of everything else with one sentence."""
 
 import json
 import re

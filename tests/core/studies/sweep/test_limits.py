@@ -1,4 +1,4 @@
-"""Runs of the worst shape: what no sweep makes is refused, and the rest is analysed in time that grows with them."""
+"""Runs of the worst shape: impossible ones are refused, and the others are analysed in time that grows with them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_traces_and_names_have_limits() -> None:
 
 
 def test_the_first_wrong_item_ends_the_reading_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each error holds its input: a million of them took gigabytes."""
+    """Check that reading ends: each error holds its input, and a million of them took gigabytes."""
     counts = []
     monkeypatch.setattr("core.schema.explain", lambda error: counts.append(error.error_count()) or "no.")
     refusal({"rounds": [{}] * 1000, "setups": [{}] * 1000, "traces": [{"device": {"steps": [{}] * 1000}}]})
@@ -96,7 +96,7 @@ def test_a_header_of_many_columns_is_refused_before_they_are_looked_at(monkeypat
     monkeypatch.setattr(imports, "_one_line", lambda text: looked.append(text) or text)
     with pytest.raises(UserError, match=r"names 1,003 columns; at most 1,000"):
         read_run(("target,batch,step_ms" + "," * 1_000).encode(), "run.csv")
-    assert len(looked) <= 1  # the refusal itself
+    assert len(looked) <= 1  # only the refusal itself
 
 
 def _observing(units: int) -> Callable[[], object]:
@@ -133,7 +133,7 @@ def test_fits_within_single_processes_are_bounded_and_their_scatter_is_as_before
 
 
 def shared_by_pairs(values: np.ndarray) -> float:
-    """The mean squared correlation, pair by pair."""
+    """Return the mean squared correlation, pair by pair."""
     squares, chance = [], []
     for i in range(values.shape[1]):
         for j in range(i):

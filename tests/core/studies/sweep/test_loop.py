@@ -1,4 +1,4 @@
-"""What Keras's own loop adds to a step: truth recovered, the words, and its place at the end of a sweep."""
+"""The cost that Keras's own loop adds to a step: truth recovered, the words, and its place at the end of a sweep."""
 
 import functools
 import re
@@ -183,7 +183,7 @@ def test_it_stays_within_the_budget(budget_s: float) -> None:
 
 
 class Failing(Machine):
-    """The loop of the first target fails."""
+    """Machine on which the loop of the first target fails."""
 
     error: WorkerError = CellFailed("error", "Keras refused.")
 

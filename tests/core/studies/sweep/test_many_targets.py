@@ -1,4 +1,4 @@
-"""Sweeps of one and of three to six targets on simulated machines: their rounds, where their time goes, failures."""
+"""Sweeps of one and of three to six targets on simulated machines: their rounds, use of time, failures."""
 
 import math
 import threading

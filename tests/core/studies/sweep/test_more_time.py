@@ -1,4 +1,4 @@
-"""How much more time a run needs, on simulated sweeps: with it the verdict is clear, or the interval narrower."""
+"""The additional time that a run needs, on simulated sweeps: with it the verdict is clear, or the interval narrower."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ CROSSING = (Curve(0.3, 0.02), Curve(0.9, 0.003))
 
 
 def slower(share: float) -> tuple[Curve, Curve]:
-    """The second target is slower by that share at every batch."""
+    """Return curves of which the second is slower by that share at every batch."""
     return Curve(0.4, 0.01), Curve(0.4 * (1 + share), 0.01 * (1 + share))
 
 
@@ -29,7 +29,7 @@ def measured(curves: tuple[Curve, ...], budget_s: float, seed: int, **changes: A
 
 
 def gone_on(machine: Machine, run: Run) -> Run:
-    """With the time that its estimate asks for, later on the same machine."""
+    """Continue the run with the time that its estimate asks for, later on the same machine."""
     machine.clock.advance(500.0)
     found = more_time(run, analyse(run))
     assert found.seconds is not None

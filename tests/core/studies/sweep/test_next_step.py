@@ -1,4 +1,4 @@
-"""One next step, which fits the verdict; and the badge of a busy machine in every picture and report."""
+"""The single next step, which fits the verdict; and the badge of a busy machine in every chart and report."""
 
 from dataclasses import replace
 from typing import Any

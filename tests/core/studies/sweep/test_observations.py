@@ -1,4 +1,4 @@
-"""From rounds to replicates: what counts as one, what is left out, and what each look may claim."""
+"""From rounds to replicates: what counts as one, what is left out, and the claims that each look may make."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ QUIET, BUSY = Interference(other_cpu_pct=1.0), Interference(other_cpu_pct=90.0)
 def run_with(
     logs: Sequence[tuple[int, int, float, Interference]], status: str = "finished", starts: int | None = None
 ) -> Run:
-    """Rounds as (start, batch, log-ratio, interference); the workers were started ``starts`` times."""
+    """Return rounds (start, batch, log-ratio, interference); the workers were started ``starts`` times."""
     rounds = tuple(
         Round(
             index=index,
@@ -44,7 +44,7 @@ def run_with(
 
 
 def of_starts(ended: int, status: str, opened: int = 0) -> Run:
-    """So many starts that ended, and others that have not, three rounds of each batch in each."""
+    """Return a run of ``ended`` and ``opened`` unfinished starts, with three rounds of each batch in each."""
     logs = [
         (start, batch, 0.1 * start, QUIET) for start in range(ended + opened) for batch in BATCHES for _ in range(3)
     ]

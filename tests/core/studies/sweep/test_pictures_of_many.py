@@ -1,4 +1,4 @@
-"""Pictures and tables of one, three and six targets."""
+"""Charts and tables of one, three and six targets."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -27,7 +27,7 @@ DEFICIENCIES = {
     "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
     "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
 }
-"""On linear RGB, at full severity (Machado, Oliveira and Fernandes 2009)."""
+"""Colour vision deficiencies on linear RGB, at full severity (Machado, Oliveira and Fernandes 2009)."""
 TO_LMS = [[0.4122215, 0.5363325, 0.051446], [0.2119035, 0.6806995, 0.107397], [0.0883025, 0.2817188, 0.6299787]]
 TO_LAB = [[0.2104543, 0.7936178, -0.004072], [1.9779985, -2.4285922, 0.4505937], [0.025904, 0.7827718, -0.8086758]]
 """Oklab (Ottosson 2020), in which equal distances look about equally large."""
@@ -44,7 +44,7 @@ def oklab(rgb: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("seen", DEFICIENCIES)
 def test_six_curves_are_told_apart_by_colour_by_mark_and_by_dash(seen: str) -> None:
-    """The closest two of Okabe and Ito's first six are 0.076 apart."""
+    """Compare with Okabe and Ito: the closest two of their first six are 0.076 apart."""
     colours = [oklab(np.array(DEFICIENCIES[seen]) @ linear(look.colour)) for look in TARGET_LOOKS]
     assert min(np.linalg.norm(a - b) for a, b in combinations(colours, 2)) > 0.09
     for of in ("symbol", "dash"):

@@ -1,4 +1,4 @@
-"""Presets of targets by what a machine has, and the next target worth adding."""
+"""Presets of targets by a machine's devices, and the next target worth adding."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The budget that is proposed: three starts of the workers with every batch size, and why it is longer than usual."""
+"""The proposed budget: three starts of the workers with every batch size, and the reason if it is longer than usual."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The difference of int8 outputs from float32 stands beside the speed, wherever the speed stands."""
+"""The difference of int8 outputs from float32 is shown wherever the speed is shown."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ LINE = (
 
 
 def int8_run(**int8: Any) -> Run:
-    """LiteRT's int8 or another's, whose largest batch differs less, against float32, of which nothing is recorded."""
+    """Return a run of int8, LiteRT's or another's, whose largest batch differs less, against an unrecorded float32."""
     run = make_run()
     targets = (Target(precision="int8", **{"framework": "litert", **int8}), Target(threads=1))
     plan = run.plan.model_copy(update={"targets": targets, "workload": Workload(network="784-128-10", mode="infer")})

@@ -1,4 +1,4 @@
-"""What is said of how a run's targets really ran."""
+"""Sentences on how a run's targets really ran."""
 
 from pathlib import Path
 

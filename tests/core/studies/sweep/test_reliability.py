@@ -1,4 +1,4 @@
-"""Interference becomes warnings with their numbers."""
+"""Interference becomes warnings with numbers."""
 
 import re
 from typing import Any
@@ -57,7 +57,7 @@ def test_rounds_of_one_target_are_counted_out() -> None:
 
 
 def cpu_run(slow_ms: float = 83.0, threads: int | None = 2, cores: float | None = None, rounds: int = 60) -> Run:
-    """The first target, on the CPU, takes 4 ms in even rounds and ``slow_ms`` in odd ones, in two processes."""
+    """Return a run whose CPU target takes 4 ms in even rounds and ``slow_ms`` in odd ones, in two processes."""
     targets = (Target(threads=threads, framework="torch"), Target(device="gpu:0", framework="torch"))
     found = []
     for index in range(rounds):

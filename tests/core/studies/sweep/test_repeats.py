@@ -1,4 +1,4 @@
-"""The same sweep on several occasions: what counts as the same, whether crossovers agree, and what all of them say."""
+"""The same sweep on several occasions: what counts as the same, agreement of crossovers, and the summary of all."""
 
 import random
 
@@ -20,7 +20,7 @@ def measured(**changes: object) -> Run:
 
 
 def named(*crossovers: tuple[float, float, float] | None, after: tuple[str, ...] = ()) -> Repeats:
-    """Of occasions a minute apart, oldest first."""
+    """Return repeats with occasions a minute apart, oldest first."""
     runs = [measured(created_at=f"2026-01-05T10:{minute:02}:00Z") for minute in range(len(crossovers))]
     sides = after or ("b",) * len(crossovers)
     pairs = zip(runs, crossovers, sides, strict=True)

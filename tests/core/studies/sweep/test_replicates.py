@@ -27,7 +27,7 @@ EQUAL = (Curve(0.5, 0.01), Curve(0.5, 0.01))
 
 
 def fork(count: int = 2, seed: int = 1, **options: Any) -> Machine:
-    """Targets whose workers are forked."""
+    """Return a machine whose workers are forked."""
     curves = random_ladder(np.random.default_rng(2), count) if count > 2 else CROSSING[:count]
     return Machine(curves, NoiseModel(), seed=seed, startup_s=0.1, prepare_s=0.3, **options)
 
@@ -37,7 +37,7 @@ def gpu(seed: int = 1) -> Machine:
 
 
 def replicates(run: Run) -> dict[int, int]:
-    """Starts that measured a batch on every target."""
+    """Count the starts that measured a batch on every target."""
     count = len(run.target_names)
     whole = {(item.batch, item.process) for item in run.rounds if len(item.blocks) == count}
     return {batch: sum(other == batch for other, _ in whole) for batch in run.batches}
@@ -133,7 +133,7 @@ def test_a_sweep_that_goes_on_adds_starts() -> None:
 
 
 def test_imports_at_the_first_two_starts_are_no_start_s_cost() -> None:
-    """Of a command, whose first two starts make what workers are forked from."""
+    """Check a command, whose first two starts make the templates of its workers."""
     machine = fork()
     launch = machine.launch
 
@@ -165,7 +165,7 @@ def test_where_no_second_start_fits_the_first_one_has_all_the_time() -> None:
 
 
 class Neighbour:
-    """Others take a core while ``busy`` says so of the virtual time; counts the samples."""
+    """Other programs that take a core while ``busy`` is True at the virtual time; it counts the samples."""
 
     def __init__(self, machine: Machine, busy: Any) -> None:
         self.machine, self.busy, self.samples = machine, busy, 0
@@ -245,7 +245,7 @@ def test_pages_may_draw_between_visits() -> None:
 
 
 def rotated(disturbed: Any, seconds: float) -> list[int]:
-    """The batches in the order of their visits of a second, in one start of 1, 2 and 3."""
+    """Return the batches in the order of their visits of one second, in one start of 1, 2 and 3."""
     machine, seen = fork(), []
 
     def visit(batch: int, _: int, first: bool) -> bool:

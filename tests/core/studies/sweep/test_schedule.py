@@ -1,4 +1,4 @@
-"""Where time is spent: pure rules."""
+"""The allocation of time: pure rules."""
 
 from dataclasses import replace
 
@@ -103,7 +103,7 @@ def test_of_deciding_batches_never_fewer_than_three_are_visited() -> None:
 
 
 def scanned(change: float, climb: bool = False) -> list[int]:
-    """The batches that a scan visits, in order, where the lead changes once."""
+    """Return the batches that a scan visits, in order, if the lead changes once."""
     seen: list[int] = []
     centers: tuple[float, ...] = ()
     while (batch := schedule.deciding_batch(TRIED, seen, centers, climb)) is not None:

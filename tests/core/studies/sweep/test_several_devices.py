@@ -25,7 +25,7 @@ LAW = Mirrored(Curve(1.0, 0.02), exchange_ms=0.5)
 
 
 def truth(law: Mirrored) -> float:
-    """The batch from which two devices beat one, by bisection of the law itself."""
+    """Return the batch from which two devices beat one, by bisection of the law itself."""
 
     def lead(batch: float) -> float:
         return law.curve.step_ms(batch) - law.curve.step_ms(batch / 2) - law.exchange_ms

@@ -1,4 +1,4 @@
-"""Two targets on one GPU: what one of them took is not free for the other, and neither gives it back."""
+"""Two targets on one GPU: memory taken by one is not free for the other, and neither returns it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARED = "held memory of the same GPU; in a sweep against the CPU it may fit."
 
 
 class Card(Machine):
-    """Workers whose cells take memory in proportion to their batch and keep it; a card has room for ``capacity``."""
+    """Machine whose cells take memory in proportion to their batch and keep it; a card has room for ``capacity``."""
 
     capacity = 1_500
 
@@ -54,7 +54,7 @@ def measured(*targets: Target) -> tuple[Card, Run]:
 
 
 def test_a_cell_that_only_what_others_left_behind_keeps_out_is_measured_by_fresh_workers() -> None:
-    """All batches to 512 take 1,023 on each worker, twice 512 alone fits."""
+    """Check 512: all batches up to 512 take 1,023 on each worker, but twice 512 alone fits."""
     _, run = measured(GRAPH, XLA)
     assert cells(run, 0)[512].outcome == cells(run, 1)[512].outcome == "measured"
     assert {b.target for r in run.rounds if r.batch == 512 for b in r.blocks} == {0, 1}

@@ -21,19 +21,19 @@ from tests.support.sweeps import plan, sweep
 
 MANY = (pytest.mark.statistical, pytest.mark.timeout(1800))
 TEN_TIMES = (Curve(0.3, 0.02), Curve(0.9, 0.002))
-"""A GPU ten times faster a sample; the crossover is at 43."""
+"""A GPU ten times faster per sample; the crossover is at 43."""
 THIRTY_TIMES = (Curve(0.3, 0.02), Curve(0.9, 0.02 / 30))
 
 
 def run_of(curves: Sequence[Curve], noise: float = 0.0, **made: object) -> Run:
-    """A CPU and a GPU with these curves."""
+    """Return a run of a CPU and a GPU with these curves."""
     floors, slopes = zip(*((curve.floor_ms, curve.slope_ms) for curve in curves), strict=True)
     run = make_run(3, floors_ms=floors, slopes_ms=slopes, noise=noise, **made)
     return on_card(run, targets=(Target(), Target(device="gpu:0")))
 
 
 def truth(curves: Sequence[Curve], batch: int, least: int = 1) -> tuple[float, float]:
-    """How many times as fast the best split and halves are as the faster curve alone, by trying every split."""
+    """Return the speed-ups of the best split and of halves over the faster curve alone, by trying every split."""
     sizes = np.arange(1, batch + 1)
     one, other = (np.vectorize(curve.step_ms)(sizes) for curve in curves)
     alone, last = min(one[-1], other[-1]), batch - least
@@ -165,7 +165,7 @@ def _swept(seed: int) -> tuple[tuple[Curve, Curve], Together]:
     ("sweeps", "least"), [(4, 0.75), pytest.param(300, 0.95, marks=MANY)], ids=["few", "many"]
 )  # fmt: skip
 def test_the_intervals_hold_the_truth_in_95_of_100_sweeps(sweeps: int, least: float) -> None:
-    """At a batch drawn at random, at the measured one nearest to the crossover, and of the largest gain of all."""
+    """Check a random batch, the measured one nearest to the crossover, and the one with the largest gain."""
     held: dict[str, list[bool]] = {name: [] for name in ("best", "halves", "crossover", "most")}
     widths, rng = [], np.random.default_rng(0)
     for seed in range(sweeps):

@@ -1,4 +1,4 @@
-"""How a run says that its workers were started."""
+"""A run's words for the way in which its workers were started."""
 
 from __future__ import annotations
 

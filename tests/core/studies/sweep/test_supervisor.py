@@ -1,4 +1,4 @@
-"""The supervisor on a simulated machine: the course of a sweep, its stop rules, and everything that can go wrong."""
+"""The supervisor on a simulated machine: the course of a sweep, its stop rules, and all possible failures."""
 
 import threading
 from collections import Counter
@@ -183,7 +183,7 @@ def test_a_cell_that_hangs_costs_no_more_than_the_budget_allows(in_block: bool) 
 
 
 class DiesLate(Machine):
-    """Loses its first target's worker once, in the block after forty."""
+    """Machine that loses its first target's worker once, in the block after forty."""
 
     count = 0
 
@@ -239,7 +239,7 @@ def test_a_sweep_interrupted_before_its_first_round_can_be_resumed() -> None:
 
 
 def stopped_after(rounds: int, stop: threading.Event) -> Run:
-    """The sweep, asked to stop after so many rounds."""
+    """Return the sweep, stopped after that many rounds."""
     ask = stop.interrupt if isinstance(stop, Stop) else stop.set
     return sweep(
         Machine(CROSSING), plan(), cancel=stop, report=lambda at: ask() if len(at.record.rounds) >= rounds else None
@@ -364,7 +364,7 @@ def test_what_starting_and_preparing_took_is_not_a_rounds_noise() -> None:
     machine = Machine(CROSSING)
 
     class SinceLast:
-        """Reports the seconds since it was last asked as if they were other processes' use."""
+        """Sampler that reports the seconds since its last call as if they were other processes' use."""
 
         last_s = 0.0
 

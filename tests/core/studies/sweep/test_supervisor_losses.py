@@ -28,7 +28,7 @@ def test_workers_lost_by_one_cause_leave_one_warning_that_says_how_often() -> No
 
 
 class TurnsNaN(Machine):
-    """Both losses are NaN from the 20th second on."""
+    """Machine on which both losses are NaN from the 20th second on."""
 
     def fault(self, target: int, batch: int, in_block: bool) -> None:  # noqa: ARG002
         if in_block and self.clock.now_s() > 20.0:
@@ -71,7 +71,7 @@ def test_a_batch_that_would_outlast_the_budget_is_skipped() -> None:
 
 @pytest.mark.parametrize("batches", ["8,4096", "8,16,65536"])
 def test_a_step_that_is_mostly_floor_is_not_taken_to_grow_with_the_batch(batches: str) -> None:
-    """In proportion to the last one, 30 steps of the largest batch would take longer than the budget."""
+    """Check a case in which, in proportion to the last one, 30 steps of the largest batch would exceed the budget."""
     machine = Machine((Curve(0.05, 0.0005), Curve(0.7, 0.0005)), startup_s=1.0, prepare_s=0.1)
     run = sweep(machine, plan(batches, budget_s=8, trace=False))
     assert {cell.outcome for cell in run.cells} == {"measured"}
@@ -84,7 +84,7 @@ def test_one_batch_is_no_reason_to_try_another_that_could_take_longer_than_the_b
 
 
 def test_a_loss_far_above_what_a_target_ran_does_not_give_it_up() -> None:
-    """The scan tries the middle early: what crashes there crashes again when it is met from below."""
+    """Crash the middle, which the scan tries early: it crashes again when it is reached from below."""
     run = sweep(Machine(CROSSING, faults=(Fault(1, 8, "crashed", lost=True),)), plan())
     cells = {(cell.target, cell.batch): cell for cell in run.cells}
     assert [cells[1, batch].outcome for batch in (4, 8, 16, 32)] == ["measured", "crashed", "skipped", "crashed"]

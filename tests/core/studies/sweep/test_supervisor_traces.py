@@ -1,4 +1,4 @@
-"""The traces at the end of a sweep: which cells, within which time, and what a failure costs."""
+"""The traces at the end of a sweep: their cells, their time limit, and the cost of a failure."""
 
 import functools
 import math
@@ -75,7 +75,7 @@ def test_cancelling_while_tracing_keeps_the_traces_so_far() -> None:
 
 
 class BadTraces(Machine):
-    """Fails every trace of the second target."""
+    """Machine that fails every trace of the second target."""
 
     kind: type[WorkerError] = CellFailed
 

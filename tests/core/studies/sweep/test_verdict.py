@@ -14,7 +14,7 @@ from tests.support.points import run_of
 
 
 def crossing_at(center: float, steepness: float = 0.3):
-    """t_first / t_second that rises through 1 at ``center``, ``steepness`` in log per octave."""
+    """Return t_first / t_second that rises through 1 at ``center``, with ``steepness`` in log per octave."""
     return lambda batch: math.exp(steepness * math.log2(batch / center))
 
 

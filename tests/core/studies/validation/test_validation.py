@@ -1,4 +1,4 @@
-"""A validation finds by which factor a simulated card is off, and says what was predicted before it was measured."""
+"""A validation finds the factor by which a simulated card is off, and reports predictions made before measuring."""
 
 import math
 import threading
@@ -51,7 +51,7 @@ def test_truth_that_differs_by_network_widens_the_interval_and_counts_outside() 
 
 
 def test_the_interval_over_networks_holds_the_factor_as_often_as_it_says() -> None:
-    """Networks that scatter by 30 % about a factor of 1.3, eight steps each, of 4 % noise."""
+    """Draw networks that scatter by 30 % about a factor of 1.3, with eight steps each and 4 % noise."""
     rng, held, times = np.random.default_rng(7), 0, 2_000
     for _ in range(times):
         networks = rng.normal(math.log(1.3), 0.3, 5)
@@ -174,7 +174,7 @@ def test_predictions_alone_say_that_nothing_was_measured() -> None:
 
 
 def test_it_names_no_machine_and_no_other_program() -> None:
-    """The file may be given away."""
+    """Check for names, since the file may be shared."""
     seen = Interference(busiest=(ProcessUse(name="secret-project", cpu_pct=9.0),), gpu_shared_by=("secret-project",))
     run = make_run(1)
     rounds = tuple(item.model_copy(update={"interference": seen}) for item in run.rounds)

@@ -1,4 +1,4 @@
-"""What the forms of the Batch page accept, and the sentence beside each field that is wrong."""
+"""The inputs that the forms of the Batch page accept, and the sentence beside each wrong field."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""From the Frontier form to a plan: every wrong field has its sentence, a right one ends up in the plan."""
+"""From the Frontier form to a plan: every wrong field has its sentence, a valid one is in the plan."""
 
 from dataclasses import replace
 from typing import Any
@@ -85,7 +85,7 @@ def test_what_the_form_proposes_is_possible_in_every_family(family: str) -> None
 
 @given(st.integers(8, 64), st.integers(65, 600), st.integers(2, 16))
 def test_widths_become_multiples_of_the_heads(low: int, high: int, count: int) -> None:
-    """A Transformer's d_model: what lies between moves to the nearest that can be built, and stays in the range."""
+    """Check a Transformer's d_model: values move to the nearest buildable one, and stay in the range."""
     sizes: dict[str, int | None] = {choice.name: choice.default for choice in families()["transformer"].choices}
     ranges = RANGES | {"width": AxisRange(low, high, count)}
     fixed = {choice.name: sizes[choice.name] for choice in fixed_choices("transformer")}

@@ -1,4 +1,4 @@
-"""What the Hardware page reads from an address and its forms, and the sentence for each thing that is wrong."""
+"""The settings that the Hardware page reads from an address and its forms, and the sentence for each error."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is said about a traced cell must follow from its numbers."""
+"""Sentences about a traced cell follow from its numbers."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.support.traced import GEMM, HOST_OPS, RELU, cpu_cell, gpu_cell
 
 
 def fit_with(share: float, batch: int = 32) -> Fit:
-    """A fit whose overhead share at the batch is as given: q = 1 and a step of 1 ms."""
+    """Return a fit with this overhead share at the batch: q = 1 and a step of 1 ms."""
     fit = analyse(make_run(4)).fits[1]
     assert fit is not None
     return replace(fit, q=1.0, floor_ms=share, slope_ms=(1 - share) / batch)

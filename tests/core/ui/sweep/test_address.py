@@ -1,4 +1,4 @@
-"""The Sweep form in an address: every plan comes back, and nothing that an address says breaks or runs anything."""
+"""The Sweep form in an address: every plan is restored, and no address breaks or runs anything."""
 
 from typing import Any
 

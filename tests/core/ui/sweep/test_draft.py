@@ -1,4 +1,4 @@
-"""From a form to a plan: every wrong field has its sentence, a right one ends up in the plan."""
+"""From a form to a plan: every wrong field has its sentence, a valid one is in the plan."""
 
 from dataclasses import replace
 from typing import Any
