@@ -1,4 +1,4 @@
-"""How far the hardware model errs on chips and on sources that its constants were not fitted to, and whether its
+"""Report how far the hardware model errs on chips and on sources that its constants were not fitted to, and whether its
 intervals hold.
 
 Fits on the published measurements (../shared/data/published) without one chip after the other, and without one source
@@ -163,7 +163,7 @@ def _cell(logs: Array) -> str:
 
 
 def goal_masks(found: Judged) -> dict[str, NDArray[np.bool_]]:
-    """Which steps each goal is about."""
+    """Return the steps that each goal is about."""
     return {
         "CNN": (found.kind == "cnn") & ~found.under_fit,
         "transformer": (found.kind == "transformer") & ~found.under_fit,

@@ -43,7 +43,7 @@ NOTEBOOK_FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What there is to fit and to judge by."""
+    """Evidence to fit to and to judge by."""
 
     evidence: Evidence
     cards: Mapping[str, GpuSpec]

@@ -192,7 +192,7 @@ class Prepared:
 
 
 def prepare(evidence: Evidence) -> Prepared:
-    """What does not change while constants do."""
+    """Return the parts of a prediction that do not change while constants do."""
     parts = [
         (gpu, precision, at, OpTable(*(getattr(evidence.ops, name)[at] for name in OpTable.__dataclass_fields__)))
         for gpu, precision, at in groups(evidence)

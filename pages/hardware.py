@@ -22,11 +22,12 @@ if not embedded:
 parts = published.part()
 if published.asked() and not embedded:
     frame.folded(parts)
+beside = st.container()
 top = st.container()  # the choices stand below the answer, which is drawn once it is known
 if not embedded:
     for sentence in problems:
         st.info(plain(sentence), icon=":material/info:")
-    options = form.options(run, options, usual, targets, cards)
+    options = form.options(run, options, usual, targets, cards, beside)
 seen = page.compared(run, answer, options, prices)
 with top:
     frame.show(

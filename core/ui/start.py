@@ -90,7 +90,11 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU"), *verdict.machine_badges(answer)]
     of = EXAMPLE if run.label == "recorded" else f"Your newest run: {run.name}."
     share, choice = share_words(comparison), choice_line(run, answer)
-    about = [line for line in (choice, share, of, f"{workload_line(run)}. {environment_line(run)}", note) if line]
+    about = [
+        line
+        for line in (comparison.named, choice, share, of, f"{workload_line(run)}. {environment_line(run)}", note)
+        if line
+    ]
     result_card(heading or spec.title, badges, comparison.crossover.sentence, about, status=run.status)
     _pictures(run, answer, comparison)
 

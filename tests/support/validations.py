@@ -30,7 +30,7 @@ SPEC: GpuSpec = catalogue()[CARD]
 
 
 def true_ms(request: Prepare, target: Target, factor: float, by_network: Mapping[str, float]) -> float:
-    """What a step takes on the simulated card: the model's own time, and by how much that is off."""
+    """Return the step time on the simulated card: the model's own time, and by how much that is off."""
     costs = costs_of_kind(HOST, expected(request.workload.network, target).execution)
     modelled = predict(SPEC, request.workload, target, request.batch, costs.host, constants(), CONDITIONS)
     return factor * by_network.get(request.workload.network.name, 1.0) * modelled.step_ms

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.hardware.catalogue import CardPrice, GpuSpec
 from core.hardware.figures import MAX_CARDS
@@ -34,8 +35,15 @@ KEEP: Any = "session"  # choices survive a visit to another page
 PROBLEM = "hardware_problem_card"
 
 
-def options(run: Run, asked: Options, usual: Options, targets: tuple[int, ...], cards: dict[str, GpuSpec]) -> Options:
-    """Show the row of choices and write their current values to the address."""
+def options(
+    run: Run,
+    asked: Options,
+    usual: Options,
+    targets: tuple[int, ...],
+    cards: dict[str, GpuSpec],
+    beside: DeltaGenerator,
+) -> Options:
+    """Show the row of choices, what decides ``beside`` the verdict, and write their values to the address."""
     wrong = Places()
     _hold_cards(run, asked, cards)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -50,7 +58,8 @@ def options(run: Run, asked: Options, usual: Options, targets: tuple[int, ...], 
         )  # fmt: skip
         index = _against(run, asked, targets)
         folded = st.container()
-    build = steps.decisive(run, asked)
+    with beside:
+        build = steps.decisive(run, asked)
     with folded:
         precision, execution, conditions = steps.choices(run, asked, build)
     wrong.here("batch")
