@@ -110,7 +110,7 @@ def _regions(found: HeldOut, at: NDArray[np.bool_]) -> Words:
 
 
 def _shares(found: HeldOut, at: NDArray[np.bool_]) -> Array:
-    """Return how much each region's errors count, as :func:`core.hardware.interval.region_shares` says: steps × regions."""
+    """Return how much each region's errors count (steps × regions): :func:`core.hardware.interval.region_shares`."""
     parts = np.stack([found.overhead_ms[at], found.bandwidth_ms[at], found.arithmetic_ms[at]], axis=1) ** 2
     return parts / parts.sum(axis=1, keepdims=True)
 
