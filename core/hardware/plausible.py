@@ -122,13 +122,13 @@ def if_named(
 
 def named_sentence(named: Sequence[tuple[Build, ModelledCrossover]]) -> str:
     """Say how much naming the build would change; empty if it is named or nothing is claimed."""
-    parts = [f"{BUILD_WORDS[build]} {short}" for build, crossing in named if (short := _in_short(crossing))]
-    return f"That spans builds nobody named: {'; '.join(parts)}." if parts else ""
+    parts = [f"with {BUILD_WORDS[build]} {short}" for build, crossing in named if (short := _in_short(crossing))]
+    return f"If its code were named: {', '.join(parts)}." if parts else ""
 
 
 def _in_short(crossing: ModelledCrossover) -> str:
     if crossing.kind == "from" and crossing.batch is not None and crossing.high is not None:
-        low = "the first" if crossing.low is None else first_batch(crossing.low)
+        low = f"{crossing.first:,} or less" if crossing.low is None else first_batch(crossing.low)
         return f"from batch {first_batch(crossing.batch)} ({low} to {first_batch(crossing.high)})"
     if crossing.kind == "gpu ahead throughout":
         return "faster throughout"

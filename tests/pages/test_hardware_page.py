@@ -88,7 +88,8 @@ def test_the_choices_are_in_the_address_and_an_address_reopens_them(engine: Any)
     again = open_page("hardware", **query)
     says(again, "How steps run, changed: mixed_float16; each batch over the link; a vendor's fused build; "
          "with what the loop of fit adds; driven by a weak cloud machine.",
-         "host overhead assumed, a weak cloud machine", "The modelled steps hold what fit itself adds, the CPU’s measured steps do not.")  # fmt: skip
+         "host overhead assumed, a weak cloud machine",
+         "The modelled steps hold what fit itself adds, the CPU’s measured steps do not.")  # fmt: skip
     assert again.checkbox(key=f"hardware_fit-{run_id}").value is True
     assert again.selectbox(key=f"hardware_host-{run_id}-weak").value == "weak"
     assert again.number_input(key=f"hardware_batch-{run_id}").value == 128

@@ -113,6 +113,6 @@ def test_naming_the_build_gives_a_crossover_for_each() -> None:
     assert [build for build, _ in named] == list(NAMED_BUILDS)
     for build, crossing in named:
         assert crossing == cross(run, answer, curve(Conditions(build=build)), 0)
-    assert named_sentence(named).startswith("That spans builds nobody named: Keras 3 ")
+    assert named_sentence(named).startswith("If its code were named: with Keras 3 ")
     assert if_named(run, answer, 0, curve, Conditions(build="fused")) == ()
     assert named_sentence(()) == ""
