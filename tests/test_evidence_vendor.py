@@ -15,9 +15,10 @@ needs_files = pytest.mark.skipif(not FOLDER.is_dir(), reason="the published meas
 PARAMETERS_M = {
     "ResNet-18": 11.69, "ResNet-34": 21.80, "ResNet-50": 25.56, "ResNet-50 v1": 25.56, "ResNet-101": 44.55,
     "ResNet-152": 60.19, "ResNet-152 v1": 60.19, "ResNeXt-101-32x4d": 44.18, "SE-ResNeXt-101-32x4d": 48.96,
-    "VGG-16": 138.36, "VGG-19": 143.67, "VGG-16 BN": 138.37, "VGG-19 BN": 143.68, "AlexNet": 61.8,
+    "VGG-11": 132.86, "VGG-13": 133.05, "VGG-16": 138.36, "VGG-19": 143.67, "AlexNet": 61.8,
+    "VGG-11 BN": 132.87, "VGG-13 BN": 133.05, "VGG-16 BN": 138.37, "VGG-19 BN": 143.68,
     "Inception-v3": 23.83, "EfficientNet-B0": 5.29, "EfficientNet-B4": 19.34, "U-Net 572": 34.5,
-    "BERT-base": 109.5, "BERT-large": 335.1,
+    "BERT-base": 109.5, "BERT-large": 335.1, "BERT-distilled": 66.4,
 }  # fmt: skip
 """Parameters in millions as their authors or torchvision state them, without running averages of normalisations."""
 GIGAFLOPS = {

@@ -13,7 +13,7 @@ from core.cli.gpus import own_path
 from core.cli.study_command import Asked, History, study_command
 from core.hardware.catalogue import GpuSpec, UnknownGpu, catalogue, find_gpu
 from core.hardware.host import HostKind
-from core.hardware.host_kinds import USUAL_KIND
+from core.hardware.host_kinds import kind_of
 from core.hardware.own_cards import load_own
 from core.machine.environment import Devices, list_devices
 from core.numbers import counted, duration, moment
@@ -26,7 +26,6 @@ from core.studies.validation.plan import MINUTES, ValidationPlan, make_plan
 from core.studies.validation.run import new_study
 from core.text import json_text
 
-WEAK_CORES = 2
 LEAST_MINUTES, MOST_MINUTES = 2.0, 600.0
 KINDS: tuple[HostKind, ...] = get_args(HostKind)
 
@@ -39,8 +38,7 @@ KINDS: tuple[HostKind, ...] = get_args(HostKind)
 @click.option("--gpu", help="Which card of “python -m core gpus” this GPU is (default: by the driver's name for it).")
 @click.option(
     "--host", type=click.Choice(KINDS),
-    help="What drives the card, where no host study of this machine is kept (default: weak with at most "
-    f"{WEAK_CORES} cores, else {USUAL_KIND}).",
+    help="What drives the card, where no host study of this machine is kept (default: what this machine's CPU is).",
 )  # fmt: skip
 def validate_command(given: dict[str, Any], history: History) -> Asked:
     """Predict forty steps on this machine's GPU, write that down, then measure them: is the model right about it?
@@ -80,7 +78,7 @@ def _card(asked: str | None, device_name: str) -> GpuSpec:
 
 
 def _kind(here: Devices) -> HostKind:
-    return "weak" if here.usable_cores is not None and here.usable_cores <= WEAK_CORES else USUAL_KIND
+    return kind_of(here.cpu, here.usable_cores)
 
 
 def _write(path: Path, plan: ValidationPlan) -> None:

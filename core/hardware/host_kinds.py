@@ -7,6 +7,7 @@ one kind differ, which the bounds cover. A host study or a self-check of the mac
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -51,6 +52,29 @@ class _Kinds(Frozen):
 USUAL_KIND: HostKind = "unnamed"
 FILL_IN_KIND: HostKind = "recent_desktop"
 """The kind that stands in for what a measured host's study does not measure."""
+
+
+WEAK_CORES = 2
+_SERVER = re.compile(r"xeon|epyc|graviton|neoverse", re.IGNORECASE)
+_RECENT = re.compile(
+    r"core.* i\d-1\d{4}|core.* ultra|ryzen .*[5-9]\d{3}|threadripper .*[5-9]\d{3}"
+    r"|epyc (7\d\d3|[489]\d{3})|xeon.* (w\d?-?[23]|\w* ?\d[3-6]\d\d)|graviton[3-9]",
+    re.IGNORECASE,
+)
+"""Names of CPUs of 2020 and later: Core from the tenth generation, Ryzen and Threadripper from 5000, EPYC from Milan,
+Xeon from Ice Lake."""
+_DESKTOP = re.compile(r"core|ryzen|threadripper", re.IGNORECASE)
+
+
+def kind_of(cpu: str, cores: int | None) -> HostKind:
+    """Return the kind of host that a machine with this CPU is; :data:`USUAL_KIND` where its name does not say."""
+    if cores is not None and cores <= WEAK_CORES:
+        return "weak"
+    if _SERVER.search(cpu):
+        return "recent_server" if _RECENT.search(cpu) else "server" if re.search(r"\d{4}", cpu) else USUAL_KIND
+    if _DESKTOP.search(cpu):
+        return "recent_desktop" if _RECENT.search(cpu) else "desktop"
+    return USUAL_KIND
 
 
 def costs_of_kind(kind: HostKind, execution: Compiled) -> HostCosts:

@@ -10,8 +10,10 @@ from core.frameworks import Execution, Precision
 from core.hardware.conditions import Build, Conditions
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.host import KIND_WORDS
+from core.hardware.host_kinds import USUAL_KIND, kind_of
 from core.studies.sweep.loop import loop_name
 from core.studies.sweep.record import Run
+from core.ui import machine
 from core.ui.hardware import page
 from core.ui.hardware.draft import Options
 from core.ui.words import EXECUTION_HELP, TF32_HELP, plain
@@ -73,6 +75,9 @@ def _host(run: Run, asked: str) -> None:
     measured = [counts] if counts in known else list(known)[:1]
     names = {key: MEASURED_HERE if known[key].label == "measured" else MEASURED_ELSEWHERE for key in measured}
     names |= KINDS
+    like_this = kind_of(machine.now().cpu, machine.now().usable_cores)
+    if like_this != USUAL_KIND:
+        names[like_this] += " (like this one)"
     key = f"hardware_host-{run.id}-{counts}"
     st.selectbox(
         "Machine around the card", list(names), index=list(names).index(counts), format_func=names.__getitem__,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.host import KIND_WORDS
-from core.hardware.host_kinds import costs_of_kind, kinds
+from core.hardware.host_kinds import costs_of_kind, kind_of, kinds
 from core.hardware.host_loop import with_loop_of
 from core.hardware.host_study import (
     DRIVER_HIGH_US,
@@ -165,3 +165,25 @@ def test_what_fit_costs_on_a_measured_host_is_a_desktops_unless_a_run_of_that_ma
     other = here.model_copy(update={"hostname_hash": "0"})
     assert with_loop_of(costs, other, run, 0) == with_loop_of(costs, None, run, 0) == costs
     assert with_loop_of(costs, here, run.model_copy(update={"loops": ()}), 0) == costs
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cores", "kind"),
+    [
+        ("AMD EPYC", 2, "weak"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", 8, "unnamed"),
+        ("AMD EPYC 7742 64-Core Processor", 128, "server"),
+        ("AMD EPYC 7763 64-Core Processor", 64, "recent_server"),
+        ("AMD EPYC 9654 96-Core Processor", 192, "recent_server"),
+        ("Intel(R) Xeon(R) Gold 6240R CPU @ 2.40GHz", 48, "server"),
+        ("Intel(R) Xeon(R) Platinum 8480+", 112, "recent_server"),
+        ("Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz", 8, "desktop"),
+        ("13th Gen Intel(R) Core(TM) i7-13700KF", 24, "recent_desktop"),
+        ("AMD Ryzen 5 3600 6-Core Processor", 12, "desktop"),
+        ("AMD Ryzen 9 7950X 16-Core Processor", 32, "recent_desktop"),
+        ("Apple M2", 8, "unnamed"),
+        ("", None, "unnamed"),
+    ],
+)
+def test_a_machine_is_of_the_kind_that_its_processor_is(cpu, cores, kind):
+    assert kind_of(cpu, cores) == kind
