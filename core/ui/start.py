@@ -11,7 +11,7 @@ from core.hardware.against import Against, compared_with
 from core.hardware.catalogue import GpuSpec
 from core.hardware.start_figure import share_figure, share_words, steps_figure
 from core.studies.sweep.answer import Answer
-from core.studies.sweep.best_cpu import choice_line
+from core.studies.sweep.best_cpu import choice_line, cpu_targets
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
@@ -23,7 +23,7 @@ from core.ui.sweep import live
 
 QUESTION = "From which batch size would a GPU beat this CPU?"
 BUTTON = "Measure this CPU"
-EXAMPLE = f"The CPU is a finished example, recorded on another machine. Press “{BUTTON}” for this one."
+EXAMPLE = "A finished example of another machine:"
 FIELD_PX = 340
 PROPOSED = "to measure this CPU"
 
@@ -88,13 +88,10 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     modelled.not_modelled_notice(run)
     comparison, note = modelled.of(run, answer, spec, page.cards())
     badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU"), *verdict.machine_badges(answer)]
-    of = EXAMPLE if run.label == "recorded" else f"Your newest run: {run.name}."
-    share, choice = share_words(comparison), choice_line(run, answer)
-    about = [
-        line
-        for line in (comparison.named, choice, share, of, f"{workload_line(run)}. {environment_line(run)}", note)
-        if line
-    ]
+    of = EXAMPLE if run.label == "recorded" else f"Your newest run, {run.name}:"
+    choice = "" if len(cpu_targets(run, answer)) > 1 else choice_line(run, answer)  # the sentence names the best
+    of_run = f"{of} {workload_line(run)}. {environment_line(run)}"
+    about = list(filter(None, (comparison.named, choice, share_words(comparison), of_run, note)))
     result_card(heading or spec.title, badges, comparison.crossover.sentence, about, status=run.status)
     _pictures(run, answer, comparison)
 

@@ -40,9 +40,9 @@ def test_a_machine_without_gpu_opens_with_the_question_and_its_answer(engine: An
     assert at.selectbox(key=CHOICE).value == "T4"
     assert at.query_params["gpu"] == "T4"
     assert sentence(at).startswith("Modelled: T4 ")
-    says(at, "GPU modelled", "CPU recorded", "finished example, recorded on another machine", "Example CPU at 2.4 GHz",
+    says(at, "GPU modelled", "CPU recorded", "finished example of another machine", "Example CPU at 2.4 GHz",
          "at batch 1, 32 and 1,024:", "1 thread · 2 threads · 2 threads, XLA, at most 30 s",
-         "The CPU's best of 2 settings: 2 threads", "so the proposal is to measure this CPU")  # fmt: skip
+         "the CPU's best (2 threads)", "so the proposal is to measure this CPU")  # fmt: skip
     assert chart_titles(at) == PICTURES
     assert not at.button(key="measure_sweep").disabled
     links = {link.label: (link.proto.page, link.proto.query_string) for link in at.page_link}
@@ -69,7 +69,7 @@ def test_a_small_run_replaces_the_example_and_a_run_without_a_cpu_does_not(engin
     keep(engine.store, gpus)
     keep(engine.store, make_run(5).model_copy(update={"plan": None}))
     at = open_page("")
-    says(at, "CPU measured", f"Your newest run: {engine.store.load(own).name}.")
+    says(at, "CPU measured", f"Your newest run, {engine.store.load(own).name}:")
     assert "finished example" not in text_of(at)
     assert chart_titles(at) == OWN
     assert f"run={own}&gpus=T4" in [link.proto.query_string for link in at.page_link]
@@ -150,7 +150,7 @@ def test_a_sweep_is_watched_here_and_its_end_turns_the_screen_to_this_cpu(engine
     keep(engine.store, make_run(5))
     engine.jobs.show(sweeping(make_run(5), active=False))
     at.run()
-    says(at, f"Your newest run: {make_run(5).name}.")
+    says(at, f"Your newest run, {make_run(5).name}:")
     assert "Estimate so far" not in text_of(at)
     assert at.button(key="measure_sweep")
 
