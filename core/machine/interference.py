@@ -54,6 +54,33 @@ def read_cpu_times() -> CpuTimes:
     )
 
 
+@dataclass(frozen=True)
+class _Window:
+    """Seconds in which something was measured, not yet in any sample: of the clock, of others, stolen, of all cores."""
+
+    elapsed_s: float = 0.0
+    others_s: float = 0.0
+    stolen_s: float | None = 0.0
+    total_s: float = 0.0
+
+    def with_more(self, before: CpuTimes, now: CpuTimes, ours_s: float) -> _Window:
+        """Return the window with the time between two readings added."""
+        known = self.stolen_s is not None and before.steal_s is not None and now.steal_s is not None
+        return _Window(
+            self.elapsed_s + now.at_s - before.at_s,
+            self.others_s + now.busy_s - before.busy_s - ours_s,
+            self.stolen_s + now.steal_s - before.steal_s if known else None,  # type: ignore[operator]
+            self.total_s + now.total_s - before.total_s,
+        )
+
+    @property
+    def steal_pct(self) -> float | None:
+        """The stolen share of all cores in percent; None if the system does not count it."""
+        if self.stolen_s is None or self.total_s <= 0:
+            return None
+        return round(100 * max(0.0, self.stolen_s) / self.total_s, 1)
+
+
 Waits = dict[tuple[int, int], float]
 """Seconds during which threads, by process and thread, were runnable but waited for a core."""
 
@@ -84,6 +111,8 @@ class InterferenceSampler:
         self._waits: Waits = {}
         self._before = read()
         self._ours_before_s = 0.0
+        self._window = _Window()
+        self._waits_at_s = self._before.at_s
         self._last = Interference()
         self._scan_at_s = -SCAN_EVERY_S
         self._scanned: dict[tuple[int, float], float] = {}
@@ -101,38 +130,48 @@ class InterferenceSampler:
         """Close the GPU's management library; earlier samples stay valid."""
         self._nvml.close()
 
-    def sample(self, our_cpu_s: float, our_pids: Iterable[int]) -> Interference:
-        """Return the interference since the last call.
+    def reset(self, our_cpu_s: float, our_pids: Iterable[int]) -> None:
+        """Leave out the time since the last call: starting and preparing are no part of any sample.
 
-        ``our_cpu_s``: CPU seconds of all workers so far (a drop means a restart). Within 0.1 s of the last sample that
-        one is returned again: the kernel's counters are too coarse for less.
+        What was measured before, too briefly for a sample of its own, counts towards the next one.
+        """
+        self._before, self._ours_before_s = self._read(), our_cpu_s
+        self._waits, self._waits_at_s = self._read_waits(our_pids), self._before.at_s
+
+    def sample(self, our_cpu_s: float, our_pids: Iterable[int]) -> Interference:
+        """Return the interference since the last sample, without what a reset left out.
+
+        ``our_cpu_s``: CPU seconds of all workers so far (a drop means a restart). Below 0.1 s in all the last sample is
+        returned again: the kernel's counters are too coarse for less.
         """
         workers = tuple(our_pids)
         now = self._read()
-        elapsed = now.at_s - self._before.at_s
-        if elapsed < MIN_INTERVAL_S:
+        ours_s = max(0.0, our_cpu_s - self._ours_before_s) + now.own_s - self._before.own_s
+        window = self._window.with_more(self._before, now, ours_s)
+        self._before, self._ours_before_s, self._window = now, our_cpu_s, window
+        if window.elapsed_s < MIN_INTERVAL_S:
             return self._last
-        ours = max(0.0, our_cpu_s - self._ours_before_s) + now.own_s - self._before.own_s
-        other_pct = max(0.0, 100 * (now.busy_s - self._before.busy_s - ours) / elapsed)
+        self._window = _Window()
+        other_pct = max(0.0, 100 * window.others_s / window.elapsed_s)
         pids = {*workers, os.getpid()}
         busiest = self._busiest(now.at_s, pids) if other_pct > SCAN_FROM_PCT else ()
         mhz, shared = self._slow_facts(now.at_s, pids)
         self._last = Interference(
             other_cpu_pct=round(other_pct, 1),
             busiest=busiest,
-            steal_pct=_steal_pct(self._before, now),
-            wait_pct=self._wait_pct(workers, elapsed),
+            steal_pct=window.steal_pct,
+            wait_pct=self._wait_pct(workers, now.at_s),
             cpu_mhz=mhz,
             gpu_shared_by=shared,
         )
-        self._before, self._ours_before_s = now, our_cpu_s
         return self._last
 
-    def _wait_pct(self, pids: Iterable[int], elapsed_s: float) -> float | None:
+    def _wait_pct(self, pids: Iterable[int], now_s: float) -> float | None:
         """Return the waits of living threads in percent of one core; a new process counts from its next sample."""
         before, self._waits = self._waits, self._read_waits(pids)
+        elapsed_s, self._waits_at_s = now_s - self._waits_at_s, now_s
         known = {pid for pid, _ in before} & {pid for pid, _ in self._waits}
-        if not known:
+        if not known or elapsed_s <= 0:
             return None
         waited_s = sum(s - before.get(key, 0.0) for key, s in self._waits.items() if key[0] in known)
         return round(100 * max(0.0, waited_s) / elapsed_s, 1)
@@ -175,13 +214,6 @@ class InterferenceSampler:
         names = {pid: _process_name(pid) for pid in others} if computing & ours else {}
         names |= {pid: names.get(pid) or f"process {pid}" for pid in others & self._neighbours}
         return tuple(sorted({name for name in names.values() if name}))
-
-
-def _steal_pct(before: CpuTimes, now: CpuTimes) -> float | None:
-    total = now.total_s - before.total_s
-    if before.steal_s is None or now.steal_s is None or total <= 0:
-        return None
-    return round(100 * max(0.0, now.steal_s - before.steal_s) / total, 1)
 
 
 def _process_name(pid: int) -> str | None:

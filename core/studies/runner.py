@@ -47,8 +47,11 @@ class InterferenceSource(Protocol):
     def watch(self, targets: tuple[Target, ...]) -> None:
         """Set which GPUs will be measured, before any worker starts."""
 
+    def reset(self, our_cpu_s: float, our_pids: tuple[int, ...]) -> None:
+        """Leave out the time since the last call: starting and preparing are no part of any sample."""
+
     def sample(self, our_cpu_s: float, our_pids: tuple[int, ...]) -> Interference:
-        """Return the activity of other programs since the last call."""
+        """Return the activity of other programs since the last sample."""
 
     def close(self) -> None: ...
 
@@ -235,6 +238,12 @@ class Asking:
         if self.card is not None and self.card.busy:
             self._slowed = self.card.slowed or bool(self._slowed)
 
+    def restart_interference(self, workers: Sequence[Worker]) -> None:
+        """Leave out the time since the last call: starting and preparing are no interference."""
+        self._slowed = None
+        if self._tools.interference is not None:
+            self._tools.interference.reset(*used_by(workers))
+
     def interference(self, workers: Sequence[Worker]) -> Interference:
         """Return the activity of other programs since the last call, and whether a GPU was slowed in a block since."""
         slowed, self._slowed = self._slowed, None
@@ -363,8 +372,12 @@ def sampled(source: InterferenceSource | None, workers: Sequence[Worker]) -> Int
     """Return the activity of programs other than these workers since the last call; unknown without a source."""
     if source is None:
         return Interference()
-    used = sum(worker.cpu_time_s() for worker in workers)
-    return source.sample(used, tuple(worker.ready.pid for worker in workers))
+    return source.sample(*used_by(workers))
+
+
+def used_by(workers: Sequence[Worker]) -> tuple[float, tuple[int, ...]]:
+    """Return the CPU seconds that these workers have used so far, and their process ids."""
+    return sum(worker.cpu_time_s() for worker in workers), tuple(worker.ready.pid for worker in workers)
 
 
 def start_words(count: int) -> str:

@@ -284,22 +284,28 @@ class SimulatedInterference:
 
     def __init__(self, cores: Cores, now_s: Callable[[], float], seed: int = 0) -> None:
         self._cores, self._now_s, self._rng = cores, now_s, np.random.default_rng([seed, 2])
-        self._before = (0.0, 0.0, 0.0)
+        self._before = self._window = (0.0, 0.0, 0.0)
         self._last = Interference()
 
     def watch(self, targets: Sequence[Target]) -> None: ...
 
     def close(self) -> None: ...
 
-    def sample(self, *_: object) -> Interference:
+    def reset(self, *_: object) -> None:
+        self._before = self._seen()
+
+    def _seen(self) -> tuple[float, float, float]:
         now_s = self._now_s()
-        elapsed_s = now_s - self._before[0]
+        self._cores.look(now_s)
+        return now_s, sum(busy.core_s(now_s) for busy in self._cores.neighbours), self._cores.waited_s
+
+    def sample(self, *_: object) -> Interference:
+        before, self._before = self._before, self._seen()
+        more = (now - then for now, then in zip(self._before, before, strict=True))
+        elapsed_s, others_s, waited_s = self._window = tuple(map(sum, zip(self._window, more, strict=True)))
         if elapsed_s < SAMPLE_EVERY_S:
             return self._last
-        self._cores.look(now_s)
-        seen = now_s, sum(busy.core_s(now_s) for busy in self._cores.neighbours), self._cores.waited_s
-        _, others_s, waited_s = (now - before for now, before in zip(seen, self._before, strict=True))
-        self._before = seen
+        self._window = (0.0, 0.0, 0.0)
         background_pct = float(self._rng.uniform(0, HIGHEST_BACKGROUND_PCT))
         facts = {
             "other_cpu_pct": round(background_pct + 100 * max(0.0, others_s - waited_s / 2) / elapsed_s, 1),

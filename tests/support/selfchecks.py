@@ -118,6 +118,8 @@ class Neighbours:
     def watch(self, targets: object) -> None:
         pass
 
+    def reset(self, *_: object) -> None: ...
+
     def sample(self, *_: object) -> Interference:
         return Interference(
             other_cpu_pct=140.0 if self.fault == "busy neighbour" else 3.0,

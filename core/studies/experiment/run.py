@@ -126,7 +126,7 @@ class _Runner(StudyRunner):
         try:
             for arm in active:
                 self._prepare(start, arm)
-            self.interference(start.workers)  # resets the sampling: starting is not interference
+            self.asking.restart_interference(start.workers)
             ready_s, done, end_s = self.clock.now_s(), 0, self.end_s
             while start.steps and (done < MIN_ROUNDS or self.clock.now_s() < end_s):
                 self.check()

@@ -147,7 +147,7 @@ class Workers:
         prepared = [target for target in runnable if self._prepare(target, batch)]
         if new and len(prepared) == len(runnable):
             self._experience.prepared(batch, self._clock.now_s() - begin, new)
-        self._asking.interference(tuple(self._workers.values()))  # resets the sampling: preparing is not interference
+        self._asking.restart_interference(tuple(self._workers.values()))
         self._pass_index = pass_index
         try:
             self._run_rounds(batch, prepared)

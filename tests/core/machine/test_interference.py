@@ -93,6 +93,20 @@ def test_short_intervals_are_added_up_and_steal_is_a_share_of_the_machine(system
     assert sampler.sample(0.0, ()).steal_pct == pytest.approx(25.0)
 
 
+def test_what_a_reset_leaves_out_is_in_no_sample_and_short_visits_add_up(system, sampler):
+    """Importing a framework before a visit of 50 ms passed for another program during it."""
+    system.advance(4.0, busy_s=4.0)
+    sampler.reset(0.0, ())
+    system.advance(0.05, busy_s=0.01)
+    assert sampler.sample(0.0, ()).other_cpu_pct is None
+    system.advance(2.0, busy_s=2.0)
+    sampler.reset(0.0, ())
+    system.advance(0.06, busy_s=0.045)
+    assert sampler.sample(0.0, ()).other_cpu_pct == pytest.approx(50.0)
+    system.advance(0.2, busy_s=0.02)
+    assert sampler.sample(0.0, ()).other_cpu_pct == pytest.approx(10.0)
+
+
 @pytest.fixture
 def burners(monkeypatch):
     """Start two processes that keep a core busy each, and scan often for others."""

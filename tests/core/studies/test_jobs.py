@@ -373,6 +373,8 @@ def test_the_source_of_interference_is_closed(machine: Gated, store: MemoryStore
         def watch(self, targets: Any) -> None:
             watched.append(targets)
 
+        def reset(self, *_: object) -> None: ...
+
         def sample(self, *_: object) -> Any:
             raise StudyFailed("broken")
 

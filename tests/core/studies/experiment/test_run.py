@@ -160,6 +160,10 @@ def test_noise_is_sampled_once_a_round_with_our_processes() -> None:
 
         last_s = 0.0
 
+        def reset(self, our_cpu_s: float, our_pids: tuple[int, ...]) -> None:
+            asked.append((our_cpu_s, our_pids))
+            self.last_s = made.clock.now_s()
+
         def sample(self, our_cpu_s: float, our_pids: tuple[int, ...]) -> Interference:
             asked.append((our_cpu_s, our_pids))
             since_s, self.last_s = made.clock.now_s() - self.last_s, made.clock.now_s()

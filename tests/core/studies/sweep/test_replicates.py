@@ -170,6 +170,8 @@ class Neighbour:
     def __init__(self, machine: Machine, busy: Any) -> None:
         self.machine, self.busy, self.samples = machine, busy, 0
 
+    def reset(self, *_: object) -> None: ...
+
     def sample(self, *_: object) -> Interference:
         self.samples += 1
         return _Sample(other_cpu_pct=100.0 if self.busy(self.machine.clock.now_s()) else 0.0)

@@ -368,6 +368,9 @@ def test_what_starting_and_preparing_took_is_not_a_rounds_noise() -> None:
 
         last_s = 0.0
 
+        def reset(self, *_: object) -> None:
+            self.last_s = machine.clock.now_s()
+
         def sample(self, *_: object) -> Interference:
             since_s, self.last_s = machine.clock.now_s() - self.last_s, machine.clock.now_s()
             return Interference(other_cpu_pct=since_s)
