@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.evidence.keras_notebooks import keras_rows
 from benchmarks.evidence.more_cards import MORE_CARDS
 from benchmarks.evidence.operations import available
 from benchmarks.evidence.recent_networks import recent_rows
@@ -230,9 +231,11 @@ def print_as_given() -> None:
     print("\nIn the 95 % intervals that users are given (shipped constants): inside, median error, high over low")
     for named in (True, False):
         groups_of: dict[tuple[str, str], list[tuple[float, float, float]]] = defaultdict(list)
+        withheld = 0
         for row in rows:
             point = _given(row, cards[row.gpu], named=named)
             if point is None:
+                withheld += 1
                 continue
             printed = (
                 row.step_ms + row.resolution_ms >= point.low_ms and row.step_ms - row.resolution_ms <= point.high_ms
@@ -247,6 +250,8 @@ def print_as_given() -> None:
             words = "named" if named else "nothing named"
             figures = f"{inside.mean():6.1%} {np.median(off):6.1%} {np.median(width):5.2f}"
             print(f"  {words:14} {group:12} {mode:6} {figures} ({len(every):,} steps)")
+        recurrent = sum(row.kind == "recurrent" for row in keras_rows())
+        print(f"  without a number: {withheld} of {len(rows):,}, and {recurrent} recurrent ones")
 
 
 def _given(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Modelled | None:
