@@ -19,7 +19,7 @@ from core.studies.sweep.busy import machine_line
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
 
-PLOT_PX = 240
+PLOT_PX = 210
 WRAP_AT = 70  # characters of a footnote line that fit on a phone
 PALE = 0.65
 SHARE_WORDS = (
