@@ -84,7 +84,8 @@ FOUND = {
 }
 HOST_SOURCE = (
     "fitted to published steps of whole networks (benchmarks/hardware_accuracy.py); an operation on a server is the "
-    "middle of what dense layers took in TensorFlow 1 (5 to 15 µs), other hosts share one; the spread holds 95 % of "
+    "middle of what dense layers took in TensorFlow 1 (5 to 15 µs), other hosts of before 2020 share one, those of "
+    "2020 and later have a share of it that is fitted to eager and compiled steps; the spread holds 95 % of "
     "launch-bound steps"
 )
 
@@ -173,7 +174,7 @@ def goal_masks(found: Judged) -> dict[str, NDArray[np.bool_]]:
 
 
 def goals(found: Judged) -> list[dict[str, Any]]:
-    """The goals and what they came to."""
+    """Return the goals and the errors reached."""
     return [
         {
             "what": what,
@@ -193,7 +194,7 @@ def print_goals(found: Judged) -> None:
 
 
 def coverage(found: Judged, low: Array, high: Array) -> dict[str, dict[str, float]]:
-    """By class, and of whole networks by family and batch."""
+    """Return the coverage by class, and of whole networks by family and batch."""
     inside = (found.error >= low) & (found.error <= high)
     masks = {}
     for family in ("dense", *NETWORKS_LIKE):

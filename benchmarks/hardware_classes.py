@@ -55,7 +55,7 @@ class Judged:
     weight: Array
 
     def where(self, keep: NDArray[np.bool_]) -> Judged:
-        """The entries that ``keep`` marks."""
+        """Return the entries that ``keep`` marks."""
         return Judged(*(values[keep] for values in vars(self).values()))
 
     @property
@@ -70,7 +70,7 @@ class Judged:
 
 
 def judged(data: Data, ways: Mapping[str, HeldOut]) -> Judged:
-    """Both ways' errors in one; steps of a source and card weigh the less the more there are."""
+    """Return both ways' errors in one; steps of a source and card weigh the less the more there are."""
     parts = []
     known = data.evidence
     for way, found in ways.items():
@@ -140,8 +140,10 @@ def error_class(mine: Judged, wider: float = 1.0, borrowed: str | None = None) -
 
 
 def classes(found: Judged, wider: Mapping[str, float] = AS_SEEN) -> dict[str, ErrorClass]:
-    """Every class. Where launches limit, steps of a known host count: those of dense layers. Beside an assumed host's
-    spread, which is made of whole networks' errors there, nothing is left to hold.
+    """Return every class.
+
+    Where launches limit, steps of a known host count: those of dense layers. Beside an assumed host's spread, which is
+    made of whole networks' errors there, nothing is left to hold.
     """
     work = found.region != "launch"
     launch = found.region == "launch"
@@ -207,7 +209,7 @@ def _enough(mine: Judged) -> bool:
 
 
 def spreads(found: Judged, level: float) -> dict[str, float]:
-    """The factor up and down that holds so many of a kind of host's launch-bound steps; of all kinds where few."""
+    """Return the factor up and down that holds so many launch-bound steps of a kind of host, or of all kinds."""
     launch = found.where(found.network & (found.region == "launch"))
     made = {}
     for kind in (f"kind:{name}" for name in (*HOSTS, *RECENT)):
@@ -239,7 +241,7 @@ def bounds(
 
 
 def without_own_fold(found: Judged, level: float, wider: Mapping[str, float] = AS_SEEN) -> tuple[Array, Array]:
-    """The same where classes and spreads come from other chips, or other sources, alone."""
+    """Return the same bounds where classes and spreads come from other chips, or other sources, alone."""
     low, high = np.zeros(len(found.error)), np.zeros(len(found.error))
     for way in np.unique(found.way):
         for fold in np.unique(found.fold[found.way == way]):

@@ -70,7 +70,7 @@ class HeldOut:
 
 
 def load() -> Data:
-    """Every published step that is used, and each machine's own host."""
+    """Return every published step that is used, and each machine's own host."""
     cards: dict[str, GpuSpec] = {**catalogue(), **OLDER, **MORE_CARDS}
     operations = joined([of_points(points) for points in everything()])
     networks = of_networks(network_rows(), cards, constants())
@@ -90,7 +90,7 @@ def fitted_without(data: Data, without: NDArray[np.bool_], start: Array | None =
 
 
 def held_out(data: Data, folds: Mapping[str, NDArray[np.bool_]], start: Array, tell: Callable[[str], None]) -> HeldOut:
-    """Each fold's usable steps by constants fitted without the fold."""
+    """Return each fold's usable steps, predicted by constants fitted without the fold."""
     size = len(data.evidence)
     found = HeldOut(*(np.full(size, np.nan) for _ in range(5)), fold=np.full(size, "", dtype="<U60"))
     for name, mask in folds.items():

@@ -204,7 +204,7 @@ def prepare(evidence: Evidence) -> Prepared:
 def predict_rows(
     prepared: Prepared, cards: Mapping[str, GpuSpec], hosts: Mapping[str, MachineHost], fitted: Fitted
 ) -> Predicted:
-    """The model's step time for each step, by the same functions that predict a user's."""
+    """Return the model's time of each step, by the same functions that predict a user's."""
     constants, known = fitted.constants, {**hosts, **fitted.hosts}
     overlaps = constants.overlaps
     evidence = prepared.evidence
@@ -231,7 +231,7 @@ def predict_rows(
 
 
 def hosts_of(evidence: Evidence) -> dict[str, MachineHost]:
-    """Each machine's host by its own tiny points: a line through the median time at each number of operations.
+    """Return each machine's host from its own tiny points: a line through the median time at each number of operations.
 
     Where all have one number it is the floor of a measurement that waits after every operation. Machines without tiny
     points have the median host of their source.

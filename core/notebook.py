@@ -173,7 +173,7 @@ def _plan(
 
 
 def _usual() -> tuple[Target, ...]:
-    """The targets of this machine, as of the commands."""
+    """Return this machine's default targets, as the commands have them."""
     here = list_devices()
     return compared_targets(here.default_targets(), here.usable_cores)
 

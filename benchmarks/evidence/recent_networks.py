@@ -52,10 +52,9 @@ CARDS = {
 }  # fmt: skip
 """Catalogue names by the names in the files; for a module of unstated form, the one that clouds rent most."""
 OPTIMIZERS: Mapping[str, Optimizer] = {"resnet50": "momentum", "inception3": "momentum"}
-TOKENS = {"SQuAD": 384}
 VIT = re.compile(r"(?:\(rebuild\) )?ViT-(tiny|small|base|large|huge)/(\d+)")
 RESNET = re.compile(r"resnet[_-]?(\d+)", re.IGNORECASE)
-DECIMAL_PLACES_MS = {"rtx3060_by_batch": 0.05, "bert_3090_by_batch_seq": 0.05, "keras_vgg_cifar_m1_m2_m4_4070": 0.5}
+DECIMAL_PLACES_MS = {"rtx3060_by_batch": 0.05, "bert_3090_by_batch_seq": 0.05}
 
 
 class Way(NamedTuple):

@@ -38,7 +38,7 @@ from core.hardware.conditions import BUILD_WORDS, Build, Conditions
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, cross
 from core.hardware.export import crossover_data, curve_data
-from core.hardware.host import Cost, HostCosts, HostKind
+from core.hardware.host import NAMED_KINDS, Cost, HostCosts, HostKind
 from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
 from core.hardware.host_loop import with_loop_of
 from core.hardware.host_study import host_of_study
@@ -60,7 +60,6 @@ from core.studies.sweep.record import Run
 from core.text import in_lines, sentence_case, shown
 
 DEFAULT_BATCHES = "1:4096"
-KINDS: tuple[HostKind, ...] = tuple(kind for kind in get_args(HostKind) if kind != USUAL_KIND)
 
 
 class _Host(click.ParamType):
@@ -69,7 +68,7 @@ class _Host(click.ParamType):
     name = "host"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HostKind | Path:  # noqa: ARG002
-        return value if value in KINDS else Path(value)
+        return value if value in NAMED_KINDS else Path(value)
 
 
 @click.command("predict")
@@ -93,7 +92,7 @@ class _Host(click.ParamType):
 @click.option(
     "--host",
     type=_Host(),
-    metavar=f"{'|'.join(KINDS)}|FILE",
+    metavar=f"{'|'.join(NAMED_KINDS)}|FILE",
     help="What drives the card: a weak cloud machine (2 virtual cores), a desktop or a server of before 2020 or later, "
     "or FILE, a host study measured before or a self-check's file (./weak for one of that name). Default: the interval "
     "spans the hosts in which such cards are found.",
@@ -221,8 +220,8 @@ def _costs(
 
 def _read(path: Path) -> HostStudy:
     """Read a host study, or a self-check's; one from another machine counts as recorded. Raises BadInput."""
-    if look(path) is None and path.name == str(path) and path.name not in KINDS:
-        raise BadInput(f"“{shown(str(path))}” is neither a kind of host ({', '.join(KINDS)}) nor a file.")
+    if look(path) is None and path.name == str(path) and path.name not in NAMED_KINDS:
+        raise BadInput(f"“{shown(str(path))}” is neither a kind of host ({', '.join(NAMED_KINDS)}) nor a file.")
     study = _of_self_check(path) or read_study(HOST, path)
     return study if is_this_machine(study.environment) else study.model_copy(update={"label": "recorded"})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
@@ -12,7 +12,7 @@ from core.cli.files import BadInput, check_writable, refusing, write_out
 from core.cli.gpus import own_path
 from core.cli.study_command import Asked, History, study_command
 from core.hardware.catalogue import GpuSpec, UnknownGpu, catalogue, find_gpu
-from core.hardware.host import HostKind
+from core.hardware.host import NAMED_KINDS
 from core.hardware.host_kinds import kind_of
 from core.hardware.own_cards import load_own
 from core.machine.environment import Devices, list_devices
@@ -27,7 +27,6 @@ from core.studies.validation.run import new_study
 from core.text import json_text
 
 LEAST_MINUTES, MOST_MINUTES = 2.0, 600.0
-KINDS: tuple[HostKind, ...] = get_args(HostKind)
 
 
 @study_command(VALIDATION, "validate")
@@ -37,7 +36,7 @@ KINDS: tuple[HostKind, ...] = get_args(HostKind)
 )  # fmt: skip
 @click.option("--gpu", help="Which card of “python -m core gpus” this GPU is (default: by the driver's name for it).")
 @click.option(
-    "--host", type=click.Choice(KINDS),
+    "--host", type=click.Choice(NAMED_KINDS),
     help="What drives the card, where no host study of this machine is kept (default: what this machine's CPU is).",
 )  # fmt: skip
 def validate_command(given: dict[str, Any], history: History) -> Asked:
@@ -51,14 +50,16 @@ def validate_command(given: dict[str, Any], history: History) -> Asked:
     device_name = here.gpus[target.gpus[0]].name
     spec = _card(given["gpu"], device_name)
     study = next((one for one in history.records(HOST) if is_this_machine(one.environment)), None)
-    plan = make_plan(spec, device_name, target, given["host"] or _kind(here), study, 60 * given["minutes"])
+    plan = make_plan(
+        spec, device_name, target, given["host"] or kind_of(here.cpu, here.usable_cores), study, 60 * given["minutes"]
+    )
     path = given["out"] = given["out"] or Path(f"validation-{new_id()}.json")
     _write(path, plan)
     return Asked(plan, says=_says(plan, study))
 
 
 def _target(here: Devices) -> Target:
-    """The first GPU that can be used. Raises BadInput where there is none."""
+    """Return the first usable GPU. Raises BadInput if there is none."""
     if here.usable_gpus:
         return Target(device=here.usable_gpus[0])
     advice = next(iter(here.advice), "No GPU was found.")
@@ -66,7 +67,7 @@ def _target(here: Devices) -> Target:
 
 
 def _card(asked: str | None, device_name: str) -> GpuSpec:
-    """The card to model. Raises BadInput, with the nearest names, where the catalogue has none of that name."""
+    """Return the card to model. Raises BadInput, with the nearest names, if the catalogue has none of that name."""
     with refusing():
         cards = catalogue(load_own(own_path()))
         if asked is not None:
@@ -77,12 +78,8 @@ def _card(asked: str | None, device_name: str) -> GpuSpec:
             raise BadInput(f"{error} “--gpu NAME” says which card it is modelled as.") from None
 
 
-def _kind(here: Devices) -> HostKind:
-    return kind_of(here.cpu, here.usable_cores)
-
-
 def _write(path: Path, plan: ValidationPlan) -> None:
-    """Put the predictions on the disk, before anything is measured. Raises BadInput or Failure."""
+    """Write the predictions to the disk before anything is measured. Raises BadInput or Failure."""
     check_writable(path)
     why = "These are the predictions alone; nothing was measured yet."
     if failure := write_out(path, json_text({"reason": why, "record": new_study(plan).model_dump(mode="json")})):

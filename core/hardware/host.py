@@ -7,7 +7,7 @@ It is measured (core.hardware.host_study, core.hardware.host_loop) or assumed fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from core.frameworks import Compiled
 from core.hardware.model import HostOverhead
@@ -21,6 +21,7 @@ KIND_WORDS: dict[HostKind, str] = {
     "server": "a server of before 2020",
     "recent_server": "a server of 2020 or later",
 }
+NAMED_KINDS: tuple[HostKind, ...] = tuple(kind for kind in get_args(HostKind) if kind != "unnamed")
 HostLabel = Literal["measured", "recorded", "assumed"]
 COSTS = ("per_op_us", "xla_call_us", "eager_op_us", "step_us", "fit_us")
 

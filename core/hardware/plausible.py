@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.analysis.execution import expected
+from core.analysis.numerics import bisect
 from core.hardware.catalogue import GpuSpec
 from core.hardware.conditions import BUILD_WORDS, NAMED_BUILDS, USUAL, Build, Conditions
 from core.hardware.crossing import ModelledCrossover, cross
@@ -21,7 +23,7 @@ from core.hardware.host import KIND_WORDS, HostCosts, HostKind
 from core.hardware.host_kinds import costs_of_kind
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.recorded import SPAN_95, CardCurve, Point, Recording, named_curve
-from core.numbers import first_batch
+from core.numbers import first_batch, percent
 from core.spec import Target, Workload
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
@@ -39,8 +41,8 @@ _BESIDE: dict[tuple[str, bool], dict[HostKind, float]] = {
     ("server", True): {"server": 0.7, "recent_server": 0.3},
     ("server", False): {"recent_server": 0.8, "server": 0.2},
 }
-STEPS = 400
-"""Points of the grid over log time on which the mixture's quantiles are read."""
+NORMAL, LEVELS, FAR = NormalDist(), (0.025, 0.5, 0.975), 4.0
+"""The standard normal, the levels of an interval's ends and middle, and deviations beyond which none of them lies."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def spanned_words(cases: Sequence[Case]) -> str:
         host = KIND_WORDS[case.costs.kind] if case.costs.kind is not None else "the measured host"
         hosts[host] = hosts.get(host, 0.0) + case.weight
     return "; ".join(
-        " or ".join(f"{name} ({share:.0%})" for name, share in sorted(each.items(), key=lambda item: -item[1]))
+        " or ".join(f"{name} ({percent(share)})" for name, share in sorted(each.items(), key=lambda item: -item[1]))
         for each in (builds, hosts)
         if len(each) > 1
     )
@@ -174,17 +176,14 @@ def _mixed(points: tuple[Point, ...], weights: Array, words: str) -> Point:
 
 def mixture_quantiles(center: Array, down: Array, up: Array, weights: Array) -> tuple[float, float, float]:
     """Return the 2.5 %, 50 % and 97.5 % quantiles of a mixture of two-piece normals (a deviation for each side)."""
-    grid = np.linspace(float(np.min(center - 4 * down)), float(np.max(center + 4 * up)), STEPS)
-    below = grid[:, None] < center
-    z = (grid[:, None] - center) / np.where(below, down, up)
-    cdf = (_normal_cdf(z) * weights).sum(axis=1)
-    low, middle, high = np.interp([0.025, 0.5, 0.975], cdf, grid).tolist()
+    ends = float(np.min(center - FAR * down)), float(np.max(center + FAR * up))
+    parts = list(zip(center.tolist(), down.tolist(), up.tolist(), weights.tolist(), strict=True))
+
+    def share_below(log_ms: float) -> float:
+        return sum(
+            weight * NORMAL.cdf((log_ms - middle) / (below if log_ms < middle else above))
+            for middle, below, above, weight in parts
+        )
+
+    low, middle, high = (bisect(lambda x, level=level: share_below(x) < level, *ends) for level in LEVELS)  # type: ignore[misc]
     return low, middle, high
-
-
-def _normal_cdf(z: Array) -> Array:
-    """Return the normal distribution function by the approximation of Abramowitz and Stegun 26.2.17 (error < 1e-7)."""
-    t = 1 / (1 + 0.2316419 * np.abs(z))
-    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
-    tail = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * series
-    return np.where(z > 0, 1 - tail, tail)

@@ -138,13 +138,22 @@ def choice_line(run: Run, answer: Answer) -> str:
         f"The CPU's best of {counted(len(ranking.targets), 'setting')}: {names[ranking.best]}, whose steps at batch "
         f"{at} take the least time together; also measured: {others}."
     )
-    return f"{line} {_faster_elsewhere(ranking, answer, names)}".rstrip()
+    return " ".join(filter(None, (line, _as_fast(ranking, answer, names), _faster_elsewhere(ranking, answer, names))))
 
 
 def look_lines(run: Run, answer: Answer) -> tuple[str, ...]:
     """Return the findings of a short look for its own report; empty for any other run."""
     is_look = run.plan is not None and run.plan.batches == LOOK_BATCHES and all(t.on_cpu for t in run.plan.targets)
     return (choice_line(run, answer),) if is_look and len(run.names) > 1 else ()
+
+
+def _as_fast(ranking: CpuRanking, answer: Answer, names: Sequence[str]) -> str:
+    """Name the settings that may be as fast as the best at the largest batch, by intervals that overlap."""
+    cells = {cell.target: cell for cell in answer.cells if cell.batch == ranking.batches[-1]}
+    best = cells[ranking.best]
+    clear = {i for i in ranking.targets[1:] if _clearly_faster(best, cells[i]) or _clearly_faster(cells[i], best)}
+    near = [names[i] for i in ranking.targets[1:] if i not in clear]
+    return f"At batch {ranking.batches[-1]:,}, {one_of(near)} may be as fast." if near else ""
 
 
 def _faster_elsewhere(ranking: CpuRanking, answer: Answer, names: Sequence[str]) -> str:

@@ -37,7 +37,10 @@ from core.ui.words import plain
 
 SORTS: dict[SortKey, str] = {"crossover": "Crossover", "speed_up": "Speed-up at your batch", "cost": "Cost"}
 HOST_PART = "Host overhead"
-CLEARLY = "Clearly: the 95 % interval of the speed-up, of model and measured noise together, lies on one side of 1."
+CLEARLY = (
+    "Clearly: the 95 % interval of the speed-up, of model and measured noise together, lies on one side of 1. That "
+    "is of each card by itself: of all cards together, some may be called wrongly."
+)
 RESOLVE_HELP = (
     "Which measurement would make the interval exclude equal speed, and to what, if the estimate stays where it is. "
     "Host study: of this machine, below. Self-check: the file of a machine with such a card, for predict --host. "

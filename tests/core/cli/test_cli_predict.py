@@ -96,7 +96,8 @@ def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> 
     assert all(line.endswith("modelled") for line in lines[4:7])
     assert any(line.startswith("Interval: ") for line in lines)
     assert lines[1] == "Without what predict itself costs a step."
-    assert lines[2].startswith("Not named, so that the interval spans: Keras 3 (50%) or a vendor's fused build (50%); ")
+    spanned = "Not named, so that the interval spans: Keras 3 (50 %) or a vendor's fused build (50 %); "
+    assert lines[2].startswith(spanned)
     (overhead,) = (line for line in lines if line.startswith("Host overhead is assumed: "))
     assert "Assumed for a host that nobody named" in overhead
 

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.hardware.conditions import Conditions
-from core.hardware.constants import CONVOLUTIONS, KINDS, PEAKS, WINOGRAD, constants
+from core.hardware.constants import CONVOLUTIONS, KINDS, PEAKS, WINOGRAD, Generation, constants
 from core.hardware.model import (
     arithmetic_time,
+    attends_in_one_kernel,
     bandwidth_time,
     device_time,
+    generation_of,
     host_time,
     joined,
     modelled_as,
@@ -147,6 +149,50 @@ def test_float32_products_run_as_tf32_where_there_is_some_and_half_precision_nee
     assert set(peaks(round_card(half_tflops=None), half).values()) == {"fp32"}
     odd = one_op(kind="pointwise", tensor=False)
     assert PEAKS[peaks_of(round_card(), "mixed_float16", odd)[0]] == "fp32"
+
+
+def test_float32_takes_the_faster_of_tensor_cores_and_plain_kernels_and_half_precision_never_the_plain_ones() -> None:
+    shares = {"other/fp32": 1.0, "other/tf32": 0.25, "other/half": 0.25}
+    known = plain_constants(arithmetic=shares, power_limited=shares)
+    alike, faster = round_card(tf32_tflops=10.0, half_tflops=10.0), round_card(tf32_tflops=80.0)
+    assert arithmetic_time(alike, "float32", one_op(tiles=math.inf), known) == pytest.approx([0.1])
+    assert arithmetic_time(faster, "float32", one_op(tiles=math.inf), known) == pytest.approx([0.05])
+    assert arithmetic_time(alike, "mixed_float16", one_op(tiles=math.inf), known) == pytest.approx([0.4])
+
+
+def test_a_generation_has_its_own_shares_of_tensor_cores_and_memory_but_no_more_than_all() -> None:
+    shares = {"other/fp32": 1.0, "other/tf32": 0.5, "other/half": 0.5}
+    own = {"Ampere": Generation(dense=0.5, convolution=4.0, bandwidth=0.5)}
+    known = plain_constants(arithmetic=shares, power_limited=shares, generations=own)
+    card, other = (round_card(architecture=name, half_tflops=40.0) for name in ("Ampere", "Ada"))
+    product, convolution, other_kind = (one_op(kind=kind, tiles=math.inf) for kind in ("dense", "pointwise", "loss"))
+    assert arithmetic_time(other, "mixed_float16", product, known) == pytest.approx([0.05])
+    assert arithmetic_time(card, "mixed_float16", product, known) == pytest.approx([0.1])
+    assert arithmetic_time(card, "mixed_float16", convolution, known) == pytest.approx([0.025])  # all of the rate
+    assert arithmetic_time(card, "float32_strict", product, known) == pytest.approx([0.1])  # no tensor cores
+    assert bandwidth_time(card, other_kind, known) == pytest.approx(2 * bandwidth_time(other, other_kind, known))
+    assert bandwidth_time(card, product, known) == pytest.approx(bandwidth_time(other, product, known))
+    assert generation_of(round_card(architecture="Ampere", half_tflops=150.0)) == "Ampere, HBM"
+
+
+@pytest.mark.parametrize(("architecture", "build", "one"), [
+    ("Ada", "fused", True), ("Ada", "keras", False), ("Ampere", "fused", False),
+])  # fmt: skip
+def test_attention_never_writes_its_scores_in_fused_builds_on_cards_of_2022_and_later(architecture, build, one) -> None:
+    card = round_card(architecture=architecture)
+    assert attends_in_one_kernel(card, build) is one
+    asked = workload("bert-tiny-like")
+    plain, flash = (
+        [op for op in ops_of(asked, GPU, 8, "fused", with_flash) if op.kind == "attention"]
+        for with_flash in (False, True)
+    )
+    assert [op.kernels for op in flash] == [1] * len(plain)
+    assert all(small.bytes < large.bytes for small, large in zip(flash, plain, strict=True))
+    assert [op.flops for op in flash] == [op.flops for op in plain]
+    steady = predict(card, asked, GPU, 64, steady_host(), plain_constants(), Conditions(build=build)).bandwidth_ms
+    older = round_card(architecture="Ampere")
+    before = predict(older, asked, GPU, 64, steady_host(), plain_constants(), Conditions(build=build)).bandwidth_ms
+    assert (steady < before) is one
 
 
 def test_a_product_has_half_its_rate_where_so_many_blocks_as_fill_it_half() -> None:

@@ -21,7 +21,7 @@ from core.hardware.plausible import (
 from core.hardware.recorded import named_curve
 from core.spec import Target, Workload
 from core.studies.sweep.analyse import analyse
-from tests.core.hardware.test_recorded import recording
+from tests.core.hardware.test_recorded import THERE, recording
 from tests.support.hosts import CARD, make_costs
 from tests.support.runs import make_run
 
@@ -92,7 +92,7 @@ def test_the_interval_holds_the_time_under_every_plausible_condition(workload) -
 
 
 def test_a_card_of_which_a_run_was_recorded_ran_keras() -> None:
-    recorded = recording(SMALL, 1.3)
+    recorded = recording(THERE, 1.3)  # another network, which moves the model without replacing it
     target = Target(device="gpu:0", execution="graph")
     spanned = card_curve(CARD, SMALL, target, (1, 64), make_costs(), UNNAMED, [recorded])
     assert spanned == card_curve(

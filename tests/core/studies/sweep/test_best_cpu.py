@@ -65,6 +65,13 @@ def test_the_sentence_names_the_best_and_says_it_of_every_other() -> None:
     )
 
 
+def test_a_best_that_noise_may_have_chosen_is_said_to_have_an_equal() -> None:
+    run, _ = ranked((2.0, 0.8, 0.8), (0.08, 0.01, 0.01), (ONE, TWO, COMPILED))
+    line = choice_line(run, cells_of(run))
+    assert line.count("may be as fast") == 1
+    assert "1 thread may" not in line
+
+
 def test_where_another_setting_is_clearly_faster_at_one_of_the_three_batches_that_is_said() -> None:
     run, found = ranked((0.2, 0.8), (0.05, 0.01), (ONE, TWO))
     assert found is not None
