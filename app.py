@@ -8,7 +8,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 
-from core.ui import ahead, held
+from core.ui import ahead, news
 from core.ui.framing import FrameRules
 
 
@@ -23,4 +23,4 @@ async def until_the_end(_: App) -> AsyncIterator[None]:
     await asyncio.to_thread(st.cache_resource.clear)  # clearing the cache closes the engine (core.ui.registry)
 
 
-app = App("dashboard.py", lifespan=until_the_end, routes=held.ROUTES, middleware=[Middleware(FrameRules)])
+app = App("dashboard.py", lifespan=until_the_end, routes=news.ROUTES, middleware=[Middleware(FrameRules)])

@@ -41,20 +41,19 @@ from benchmarks.equal_server import sweep_on_page
 from benchmarks.neighbours import OPEN_PAGE, SCRIPTS, planted
 from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, machine_lock
-from core.spec import Target, Workload, parse_batches
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.more_time import extended
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.studies.progress import Progress
-from core.studies.resolution.answer import EQUIVALENT
-from core.studies.resolution.plan import resolution_plan
+from core.studies.resolution.answer import EQUIVALENT, half_widths
+from core.studies.resolution.record import resolution_plan
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, watching
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.more_time import extended
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from core.studies.sweep.resolution import half_widths
-from core.studies.sweep.start import new_run
+from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.clock import WallClock
 from core.worker.process import launch_processes
+from core.workload.spec import Target, Workload, parse_batches
 
 ROOT = Path(__file__).parents[1]
 WORKLOAD = Workload(network="784-512-512-10")

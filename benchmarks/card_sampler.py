@@ -17,14 +17,13 @@ from contextlib import closing
 import numpy as np
 
 from core.analysis.statistics import bounded_median
-from core.evidence import CardUse
-from core.machine.card import Card
-from core.machine.card_sampler import CardSampler
+from core.base.evidence import CardUse
+from core.machine.card import Card, CardSampler
 from core.machine.lock import machine_lock
 from core.machine.nvml import Handle
-from core.spec import Pipeline, Target, Workload
 from core.worker.process import launch_processes
 from core.worker.protocol import Prepare, RunBlock
+from core.workload.spec import Pipeline, Target, Workload
 
 WORKLOAD, BATCH, DEADLINE_S = Workload(network="784-512-512-10"), 64, 120.0
 PCIE_S, ELSE_S = 0.02, 0.0002
@@ -49,7 +48,7 @@ def main() -> None:
 
 def measure(rounds: int, block_ms: float) -> tuple[list[float], list[CardUse]]:
     """Return the ratios of neighbouring blocks' step times, sampled over not sampled, and the samples."""
-    from tests.support.fake_nvml import FakeCard, FakeNvml  # needs the real package for its constants
+    from simulated.fake_nvml import FakeCard, FakeNvml  # needs the real package for its constants
 
     nvml = FakeNvml([FakeCard()], before=lambda name: time.sleep(PCIE_S if name == SLOW else ELSE_S))
     card = Card(nvml, Handle(nvml.cards[0], nvml.cards[0]))

@@ -3,7 +3,7 @@
     python -m benchmarks.check simulated [--checks 1000]
     python -m benchmarks.check real [--times 5] [--budget 120]
 
-Simulated: 60 s of virtual time each, with the noise of tests/support/simulation.py. Real: a temporary repository of a
+Simulated: 60 s of virtual time each, with the noise of simulated/simulation.py. Real: a temporary repository of a
 model of three layers; in turn against a commit that is the same but for a comment, and one whose second layer is 592
 units wide in place of 512, which is 10 % more parameters. The exit status is 0 if no alarm was false.
 """
@@ -22,8 +22,8 @@ from pathlib import Path
 
 from core.__main__ import main as command
 from core.studies.check.answer import check_answer
-from tests.support.checkouts import git, repository
-from tests.support.checks import check_machine, check_plan, checked, stored_code
+from simulated.checkouts import git, repository
+from simulated.checks import check_machine, check_plan, checked, stored_code
 
 ENTRY = "net.models:make"
 MODEL = """

@@ -7,7 +7,7 @@
 the real supervisor on a virtual clock, are given to three methods: ours (t over processes, inverted), a percentile
 bootstrap that resamples processes and their rounds, and one that resamples all rounds as if they were independent.
 
-``machines`` simulates what real ones showed (tests/support/noise.py): quiet, beside programs that compute in bursts,
+``machines`` simulates what real ones showed (simulated/noise.py): quiet, beside programs that compute in bursts,
 and both with targets that the kernel may move between cores. Goals: at most 3 % of sweeps of equal targets with a claim
 at any look (at every report, cancelled half-way, at the end, measured on), at least 93 % of the claimed intervals hold
 the truth, and of the answers about three and six targets as many are right.
@@ -28,12 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from core.studies.sweep.analyse import compare
-from core.studies.sweep.record import Run
-from tests.support.looks import LOST, Judged, Looked, crossing_targets, equal_targets
-from tests.support.noise import BUSY_MACHINE, QUIET_MACHINE, unbound
-from tests.support.simulation import Machine, NoiseModel, random_curves
-from tests.support.sweeps import plan, sweep
+from core.rounds.answer.analyse import compare
+from core.rounds.run import Run
+from simulated.looks import LOST, Judged, Looked, crossing_targets, equal_targets
+from simulated.noise import BUSY_MACHINE, QUIET_MACHINE, unbound
+from simulated.simulation import Machine, NoiseModel, random_curves
+from simulated.sweeps import plan, sweep
 
 RESAMPLES = 200
 PROLONGED_EVERY = 4

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.server import environment, open_browser, running_server
 from core.store import Store
-from tests.support.runs import make_run
+from simulated.runs import make_run
 
 MEMORY_GOAL_MB = 250.0
 RERUN_GOAL_MS = 200.0
@@ -82,7 +82,7 @@ def _settle(page: object) -> None:
 
 
 def reruns(name: str, count: int) -> Reruns:
-    from tests.support.pages import open_page
+    from simulated.pages import open_page
 
     start = time.perf_counter()
     at = open_page(PAGES[name])

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from benchmarks.real import real_tools, sweep
 from core.machine.lock import machine_lock
-from core.spec import Pipeline, Target, Workload
+from core.rounds.plan import SweepPlan
 from core.studies.diagnosis.answer import DiagnosisAnswer, diagnose
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.run import DiagnosisPlan, run_diagnosis
 from core.studies.experiment.effects import effects
-from core.studies.sweep.plan import SweepPlan
+from core.workload.spec import Pipeline, Target, Workload
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from unittest.mock import patch
 from urllib.parse import urlencode
 
 from benchmarks.server import environment, open_browser, running_server
-from core.schema import UserError
+from core.base.schema import UserError
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.store import Store
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
 
 PATIENCE_MS = 120_000
 POLL_S = 2.0

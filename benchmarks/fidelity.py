@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from core.analysis.statistics import bounded_median
-from core.families import network_from_name
-from core.frameworks import FRAMEWORKS
-from core.spec import Pipeline, Target, Workload
+from core.base.frameworks import FRAMEWORKS
+from core.networks.families import network_from_name
 from core.worker.process import worker_environment
+from core.workload.spec import Pipeline, Target, Workload
 
 CELLS = (
     ("100-50-10", 1),

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from core.studies.fleet.coordinator import run_fleet
-from tests.support.fleets import (
+from simulated.fleets import (
     HARMLESS,
     RETRIED,
     Fault,

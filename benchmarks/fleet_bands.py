@@ -17,15 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import bands as paired
-from benchmarks.bands import GRID, NOISE, POINTS, PROCESSES, TRUTHS, Curves
 from core.analysis.statistics import Array
+from core.rounds.answer.answer import Fastest
+from core.rounds.answer.condensed import TargetCurve, target_curve
 from core.studies.fleet.answer import bands
-from core.studies.fleet.baseline import against_baseline
-from core.studies.fleet.unpaired import common_batches, times_of
-from core.studies.sweep.answer import Fastest
-from core.studies.sweep.condensed import TargetCurve, target_curve
-from tests.support.replicates import observed
+from core.studies.fleet.unpaired import against_baseline, common_batches, times_of
+from simulated import truths as paired
+from simulated.replicates import observed
+from simulated.truths import GRID, NOISE, POINTS, PROCESSES, TRUTHS, Curves
 
 ROUNDS = 8
 OWN_BATCHES = 2  # refined by this machine alone

@@ -35,16 +35,16 @@ import numpy as np
 
 from core.analysis.statistics import t_quantile
 from core.machine.cores import unhindered
-from core.names import full_name
-from core.spec import Pipeline, Target, Workload
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
+from core.rounds.show.imports import read_run
 from core.studies.fleet.ray_cluster import connected
 from core.studies.fleet.record import FleetStudy
-from core.studies.sweep.imports import read_run
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
 from core.worker import templates
 from core.worker.process import launch_processes
 from core.worker.protocol import Prepare, Prepared, Request, RunBlock, Worker
+from core.workload.names import full_name
+from core.workload.spec import Pipeline, Target, Workload
 
 LOW, HIGH = 0.98, 1.02
 WORKLOAD = Workload(network="784-512-512-10")

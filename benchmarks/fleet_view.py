@@ -27,6 +27,7 @@ import psutil
 from sqlalchemy import insert, select, text
 
 from benchmarks.history import empty, median_ms
+from core.rounds.answer.condensed import CondensedRun, condense
 from core.store import Store, Wanted
 from core.store.curves import keep_curves
 from core.store.tables import RECORDS, ROUNDS, RUNS
@@ -35,8 +36,7 @@ from core.studies.fleet.figures import speed_up_figure
 from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import FleetMachine, FleetPlan, FleetStudy
 from core.studies.fleet.text import columns, row, shown_batches
-from core.studies.sweep.condensed import CondensedRun, condense
-from tests.support.runs import make_plan, make_run
+from simulated.runs import make_plan, make_run
 
 GOAL_MS = 500.0
 KINDS, BATCHES, PROCESSES, ROUNDS_EACH = 8, tuple(2**i for i in range(10)), 5, 500

@@ -29,10 +29,10 @@ from pathlib import Path
 
 import numpy as np
 
-from core.spec import Pipeline, Target, Workload
 from core.worker.process import ProcessWorker, worker_environment
 from core.worker.protocol import Prepare, RunBlock
 from core.worker.templates import COMMAND, Template, key_of
+from core.workload.spec import Pipeline, Target, Workload
 
 TEMPLATES, FORKS, FRESH = 2, 2, 4  # numbers per set
 START_S, ASK_S = 240.0, 240.0

@@ -26,14 +26,14 @@ import numpy as np
 
 from benchmarks.torch_network import make
 from core.analysis.statistics import bounded_median
+from core.base.frameworks import FRAMEWORKS
 from core.cli.model_code import described_network
-from core.families.code import Code
-from core.frameworks import FRAMEWORKS
-from core.spec import Mode, Pipeline, Target, Workload
+from core.networks.families.code import Code
 from core.worker.feeds import make_arrays
 from core.worker.interpreters import interpreter
 from core.worker.process import ROOT, worker_environment
 from core.worker.protocol import CellFailed, Describe, Hello, Prepare, RunBlock, TimeLoop
+from core.workload.spec import Mode, Pipeline, Target, Workload
 
 NETWORK = "784-512-512-10"
 OWN = "benchmarks.torch_network:make"

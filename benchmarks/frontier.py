@@ -24,17 +24,16 @@ import numpy as np
 
 import core.studies.frontier.run as engine
 from benchmarks.real import real_tools
-from core.evidence import Block
+from core.base.evidence import Block
 from core.machine.lock import machine_lock
-from core.spec import Pipeline, Target
 from core.studies.frontier.answer import FrontierAnswer, frontier_answer, reading
-from core.studies.frontier.plan import AXES, FrontierPlan, Setting, log_spaced
-from core.studies.frontier.record import FrontierRound, FrontierStudy
+from core.studies.frontier.record import AXES, FrontierPlan, FrontierRound, FrontierStudy, Setting, log_spaced
 from core.studies.frontier.surface import units_of
 from core.worker.clock import WallClock
 from core.worker.process import launch_processes
 from core.worker.protocol import Prepare, Release, RunBlock
-from tests.support.frontiers import (
+from core.workload.spec import Pipeline, Target
+from simulated.frontiers import (
     full_grid,
     held,
     interpolated,
@@ -47,7 +46,7 @@ from tests.support.frontiers import (
     true_ties,
     widths,
 )
-from tests.support.simulation import NoiseModel
+from simulated.simulation import NoiseModel
 
 NOISY = NoiseModel(tail=0.04, own_drift=0.03, process=0.035, cell=0.02)
 STARTS = 3  # for the full grid

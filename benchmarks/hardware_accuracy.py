@@ -54,12 +54,12 @@ from benchmarks.hardware_cv import (
     network_rows,
 )
 from benchmarks.hardware_fit import CACHE_SHARE, CACHE_SPEED, PARAMETERS, SERVER_OP_US, Fitted
-from core.analysis.execution import expected
-from core.hardware import constants, host_kinds, interval
+from core.hardware import constants, interval
 from core.hardware.catalogue import GpuSpec, catalogue
-from core.hardware.host_kinds import costs_of_kind
+from core.hardware.host import costs_of_kind
 from core.hardware.interval import ErrorClass, Modelled
 from core.hardware.plausible import card_curve
+from core.workload.execution import expected
 
 WAYS = ("chip", "source")
 LARGE = 32
@@ -283,7 +283,7 @@ def write_hosts(fitted: Fitted, spread: Mapping[str, float]) -> None:
             "spread": spread[name],
             "source": HOST_SOURCE,
         }
-    _write(host_kinds.FILE, {"kinds": kinds})
+    _write(host.FILE, {"kinds": kinds})
 
 
 def write_errors(data: Data, found: Judged, made: Mapping[str, ErrorClass], low: Array, high: Array) -> None:

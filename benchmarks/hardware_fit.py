@@ -13,7 +13,7 @@ from benchmarks.evidence.table import Array, Evidence, groups
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants, Generation
 from core.hardware.model import arithmetic_time, bandwidth_time, joined
-from core.hardware.op_table import OpTable
+from core.hardware.work import OpTable
 
 MS_PER_US, NS = 1e-3, 1e-6
 SCALE = 0.15  # of the robust loss: errors beyond 15 % count by their size, no longer by its square

@@ -23,13 +23,13 @@ from pathlib import Path
 
 from sqlalchemy import insert, select, text
 
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.comparison import comparison_rows, differences
+from core.rounds.run import Run
 from core.store import Store, Wanted
 from core.store.rows import searched
 from core.store.tables import RECORDS, ROUNDS, RUNS, TAGS
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.comparison import comparison_rows, differences
-from core.studies.sweep.record import Run
-from tests.support.runs import make_run
+from simulated.runs import make_run
 
 GOAL_MS = 300.0
 PAGE = 50

@@ -2,7 +2,7 @@
 
     python -m benchmarks.made_up_gpu --state throttled [--out FOLDER] [--budget SECONDS] [--shots] [--serve PORT]
 
-Runs the real commands ``devices`` and ``sweep`` with a made-up card in that state (tests/support/made_up) and keeps
+Runs the real commands ``devices`` and ``sweep`` with a made-up card in that state (simulated/made_up) and keeps
 their output, with ``run.json``, in FOLDER/STATE. ``--shots`` takes pictures of the pages, before and after the run;
 ``--serve`` then shows them in a browser until it is stopped.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.server import ROOT, open_browser, running_server
-from tests.support.made_up.states import STATES, environment
+from simulated.made_up.states import STATES, environment
 
 SIZES: tuple[tuple[int, int, Literal["light", "dark"]], ...] = ((1440, 900, "light"), (1024, 768, "dark"))
 PAGES = ("crossover", "overhead", "method")

@@ -19,16 +19,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.real import real_tools
-from core.families import network_from_name
 from core.machine.lock import machine_lock
-from core.spec import Pipeline, Target, Workload
+from core.networks.families import network_from_name
 from core.studies.memory.answer import memory_answer, wrong_fits
 from core.studies.memory.forecast import Forecast, Peak, fit_model
-from core.studies.memory.plan import MemoryPlan
-from core.studies.memory.record import MemoryStudy
+from core.studies.memory.record import MemoryPlan, MemoryStudy
 from core.studies.memory.run import MemorySearch, run_memory_study
 from core.worker.process import launch_processes
 from core.worker.protocol import Prepare, WorkerError
+from core.workload.spec import Pipeline, Target, Workload
 
 MOST_BYTES = 3_500_000_000  # limit per cell, since the machine is shared
 DEADLINE_S = 180.0

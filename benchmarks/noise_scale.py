@@ -1,6 +1,6 @@
 """Is the gradient noise scale right for a known answer, and does it predict the steps that other batches take?
 
-Known answer: linear regression with known gradient covariance (tests/support/noises.py) in a real worker, whose task it
+Known answer: linear regression with known gradient covariance (simulated/noises.py) in a real worker, whose task it
 replaces, in many independent studies, with the coverage of their intervals. Steps: a small network on a teacher's task
 is really trained to the same loss at several batches, each at the best learning rate of a grid, and its steps are
 printed beside those predicted from the noise scale measured at the reference batch alone.
@@ -16,19 +16,18 @@ import statistics
 import sys
 
 from benchmarks.real import real_tools
-from core.batch.times import steps_at
 from core.machine.lock import machine_lock
-from core.spec import Target, Workload
-from core.studies.gradient_noise.answer import noise_scale, training_noise
-from core.studies.gradient_noise.plan import NoisePlan
-from core.studies.gradient_noise.record import GradientDraw, LossPoint, steps_to
-from core.studies.gradient_noise.run import run_noise_study
+from core.studies.batch.times import steps_at
+from core.studies.noise.answer import noise_scale, training_noise
+from core.studies.noise.record import GradientDraw, LossPoint, NoisePlan, steps_to
+from core.studies.noise.run import run_noise_study
 from core.worker.process import ProcessWorker, launch_processes
 from core.worker.protocol import CellFailed, OpenTraining, SampleGradients, Train
+from core.workload.spec import Target, Workload
 
 DEADLINE_S = 300.0
 INPUTS, DISTANCE = 20, 0.5
-TRACE, SQUARED = (INPUTS + 1) * DISTANCE**2 + INPUTS, DISTANCE**2  # tests/support/noises.py derives both
+TRACE, SQUARED = (INPUTS + 1) * DISTANCE**2 + INPUTS, DISTANCE**2  # simulated/noises.py derives both
 SMALL, PARTS, DRAWS = 16, 16, 8
 REFERENCE, BATCHES = 64, (16, 64, 256, 1024, 4096)
 RATES = {"sgd": 0.05, "momentum": 0.005, "adam": 0.001}  # middle of each grid at the reference batch

@@ -13,9 +13,9 @@ import argparse
 import statistics
 
 from core.machine.lock import machine_lock
-from core.spec import Pipeline, Target, Workload
 from core.worker.process import launch_processes
 from core.worker.protocol import Prepare, RunBlock, Worker
+from core.workload.spec import Pipeline, Target, Workload
 
 WORKLOAD, BATCH, DEADLINE_S = Workload(network="784-512-512-10"), 64, 120.0
 AUTOTUNED = Pipeline(kind="tfdata", prefetch="auto", parallel_calls="auto")

@@ -43,8 +43,8 @@ import psutil
 
 from benchmarks.page_use import SAMPLE_S, Sample, sample, table, uses
 from benchmarks.server import Server, browser_processes, open_browser, running_server
+from core.rounds.run import Run
 from core.store import Store
-from core.studies.sweep.record import Run
 
 GOAL, SHOWN = 1.02, 1.03  # limits of the ratio, and of its interval's upper end
 PATIENCE_MS = 120_000

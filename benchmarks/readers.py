@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from core.cli.choices import MAX_PLAN_BYTES
-from core.studies.study import MAX_RECORD_BYTES
-from core.studies.sweep.imports import MAX_BYTES
-from tests.support import large_traces
+from core.rounds.show.imports import MAX_BYTES
+from core.rounds.study import MAX_RECORD_BYTES
+from simulated import large_traces
 
 MOST_S, MOST_MB = 10.0, 1000.0
 GIVEN_UP_S, GIVEN_UP_BYTES = 60, 6 * 10**9
@@ -79,7 +79,11 @@ from core.cli.files import read_study
 from core.studies.registry import kind_of
 read_study(kind_of("diagnosis"), Path(sys.argv[1]))
 """
-DATA = ("-c", "import sys; from core.userdata.source import inspect_data; print(inspect_data(sys.argv[1]).words)", "{}")
+DATA = (
+    "-c",
+    "import sys; from core.userdata.source import inspect_data; print(inspect_data(sys.argv[1]).words)",
+    "{}",
+)
 
 
 def repeated(field: str, item: Callable[[int], str], limit: int = MAX_BYTES) -> Callable[[Path], None]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from core.machine.interference import InterferenceSampler
-from core.spec import Target
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.studies.runner import StudyTools, watching
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
+from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.clock import WallClock
 from core.worker.process import launch_processes
+from core.workload.spec import Target
 
 
 @contextmanager

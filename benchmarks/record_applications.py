@@ -21,11 +21,11 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import keras
 
-from core.architecture.counts import count, output_shape
-from core.architecture.graph import Graph
-from core.architecture.read import read_architecture
-from core.architecture.text import dump
-from core.families.applications import (
+from core.networks.architecture.counts import count, output_shape
+from core.networks.architecture.graph import Graph
+from core.networks.architecture.read import read_architecture
+from core.networks.architecture.text import dump
+from core.networks.families.applications import (
     CHANNELS,
     DEFAULT_SIZE,
     FILE,
@@ -46,7 +46,7 @@ def main() -> None:
     chosen = parser.parse_args().names
     offered = {name for name, value in vars(keras.applications).items() if inspect.isfunction(value)}
     if offered != set(NAMES):
-        raise SystemExit(f"NAMES in core/families/applications.py differs from Keras: {offered ^ set(NAMES)}")
+        raise SystemExit(f"NAMES in core/networks/families/applications.py differs from Keras: {offered ^ set(NAMES)}")
     if not chosen:
         record()
     wrong = [name for name in chosen or NAMES if not compare(name)]

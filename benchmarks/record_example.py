@@ -14,28 +14,28 @@ from typing import Any
 
 from benchmarks.real import real_tools, sweep
 from core.machine.lock import machine_lock
-from core.spec import Target, Workload, parse_batches
+from core.rounds.answer.analyse import analyse
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.run import DiagnosisPlan, default_batch
 from core.studies.frontier.kind import FRONTIER
-from core.studies.frontier.plan import FrontierPlan, Setting
-from core.studies.gradient_noise.kind import GRADIENT_NOISE
-from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.frontier.record import FrontierPlan, Setting
 from core.studies.host.kind import HOST
 from core.studies.host.run import HostPlan
 from core.studies.kind import Context, Kind
 from core.studies.memory.kind import MEMORY
-from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryPlan
 from core.studies.memory.run import MemorySearch
+from core.studies.noise.kind import GRADIENT_NOISE
+from core.studies.noise.record import NoisePlan
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import PipelinePlan
 from core.studies.registry import DATA, load_example
 from core.studies.runner import StudyTools
-from core.studies.sweep.analyse import analyse
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
+from core.workload.spec import Target, Workload, parse_batches
 
 WORKLOAD = Workload(network="784-512-512-10")
 DIAGNOSED = 1

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.studies.sweep import schedule
 from core.studies.sweep.focus import focus_of
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
 from core.studies.sweep.workers import Workers
-from tests.support.simulation import Machine, NoiseModel, random_curves
-from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
-from tests.support.tools import tools_for
+from simulated.simulation import Machine, NoiseModel, random_curves
+from simulated.sweeps import MemoryRecorder, new_run, plan, sweep
+from simulated.tools import tools_for
 
 STARTUP_S, PREPARE_S = 4.5, 0.35
 LIMIT_S = 3600.0

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from benchmarks.real import sweep
 from core.machine.lock import machine_lock
-from core.spec import Target, Workload, parse_batches
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Verdict
-from core.studies.sweep.observations import observe
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import Verdict
+from core.rounds.answer.observations import observe
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
+from core.workload.spec import Target, Workload, parse_batches
 
 GOAL = 0.9
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"

@@ -26,16 +26,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks.server import open_browser, running_server
-from core.spec import Target, Workload, parse_batches
+from core.rounds.answer.answer import Answer
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.store import Store
 from core.studies.jobs import Jobs
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
+from core.studies.sweep.kind import SWEEP, new_run
 from core.worker.process import worker_environment
 from core.worker.templates import OFF, TEMPLATES
+from core.workload.spec import Target, Workload, parse_batches
 
 TARGETS = (Target(threads=1, execution="graph"), Target(threads=1, execution="xla"))
 GOALS_S = {"first point": (5.0, 3.0), "first estimate": (8.0, 8.0), "±25 %": (20.0, 20.0), "±10 %": (60.0, 60.0)}

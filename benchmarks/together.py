@@ -36,12 +36,12 @@ from statistics import median
 import numpy as np
 
 from core.analysis.statistics import estimate_columns
-from core.evidence import Block, Process
-from core.spec import Pipeline, Target, Workload
-from core.studies.sweep.record import Round, Run
-from core.studies.sweep.split import Split, best_splits
+from core.base.evidence import Block, Process
+from core.rounds.answer.split import Split, best_splits
+from core.rounds.run import Round, Run
 from core.worker.process import ProcessWorker
 from core.worker.protocol import Prepare, RunBlock
+from core.workload.spec import Pipeline, Target, Workload
 
 WORKLOAD = Workload(network="784-512-512-10")
 GRID = (8, 16, 32, 64, 128, 256, 512)

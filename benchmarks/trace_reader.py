@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.traces.schema import message
-from tests.support import large_traces
-from tests.support.traces import MadeTrace
+from simulated import large_traces
+from simulated.traces import MadeTrace
 
 STEP_KERNELS = 1_000
 DETAILS: dict[str, int | str] = dict.fromkeys(("occupancy_pct", "kernel_details", "group_id", "scope_range_id"), 2**50)

@@ -34,13 +34,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from core.evidence import Interference
+from core.base.evidence import Interference
 from core.machine.cores import bind, spread
 from core.machine.interference import InterferenceSampler, read_waits
-from core.spec import Pipeline, Target, Workload
 from core.studies.runner import sampled
 from core.worker.process import ProcessWorker
 from core.worker.protocol import Prepare, RunBlock
+from core.workload.spec import Pipeline, Target, Workload
 
 WAIT_S = 120.0
 WINDOW_S, VISIT_S, VISIT_ROUNDS, VISITS_IN_A_ROW = 0.5, 0.15, 8, 4

@@ -15,26 +15,24 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from core.families import Network
-from core.families.own import Own, label_of
+from core.base.numbers import duration
+from core.base.schema import UserError, as_user_error
+from core.base.text import sentence_case
 from core.machine.environment import list_devices, resources
-from core.numbers import duration
-from core.schema import UserError, as_user_error
-from core.spec import Mode, Optimizer, Target, Workload, parse_batches
+from core.networks.families import Network
+from core.networks.families.own import Own, label_of
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import Answer, Crossover
+from core.rounds.plan import SweepPlan, check_fits
+from core.rounds.run import Run
+from core.rounds.show.export import cell_rows
 from core.studies.jobs import Jobs
 from core.studies.progress import Snapshot
 from core.studies.runner import NullRecorder
 from core.studies.store_queue import StudyStore
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Answer, Crossover
-from core.studies.sweep.best_cpu import compared_targets
-from core.studies.sweep.export import cell_rows
-from core.studies.sweep.fits import check_fits
-from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
-from core.text import sentence_case
+from core.studies.sweep.kind import SWEEP, new_run
+from core.studies.sweep.presets import compared_targets
+from core.workload.spec import Mode, Optimizer, Target, Workload, parse_batches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,19 +86,19 @@ class Measured:
 
     def figure(self) -> go.Figure:
         """Return the chart as an interactive Plotly figure."""
-        from core.studies.sweep.report_parts import picture
+        from core.rounds.show.report import picture
 
         return picture(self.run, self.answer)
 
     def to_markdown(self) -> str:
         """Return verdict, table and notes as Markdown, for a pull request."""
-        from core.studies.sweep.report_markdown import markdown_report
+        from core.rounds.show.report import markdown_report
 
         return markdown_report(self.run, self.answer)
 
     def to_html(self) -> str:
         """Return the whole report as a page that opens offline and sends nothing."""
-        from core.studies.sweep.report import html_report
+        from core.rounds.show.report import html_report
 
         return html_report(self.run, self.answer)
 
@@ -109,7 +107,7 @@ class Measured:
         return self.run.to_json()
 
     def _repr_html_(self) -> str:
-        from core.studies.sweep.report import fragment, picture_img
+        from core.rounds.show.report import fragment, picture_img
 
         return fragment(self.run, self.answer, heading="h3", draw=picture_img)
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.ui import demo, frame, machine, method, navigation, resolution, selfcheck
+from core.ui import demo, frame, machine, method_text, navigation, resolution, selfcheck
 from core.ui.hardware import published
 
 navigation.guard()
@@ -12,12 +12,12 @@ st.header(
     "not claimed.",
     anchor=False,
 )
-method.labels()
+method_text.labels()
 resolution.show()
 frame.folded(
     {
-        "The rules of measurement": method.rules,
-        "The words": method.words,
+        "The rules of measurement": method_text.rules,
+        "The words": method_text.words,
         "Self-check of this machine": selfcheck.show,
         "Timing pitfalls, live": demo.show,
         "This machine": machine.environment_view,

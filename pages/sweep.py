@@ -14,14 +14,14 @@ if live.PAGE.running() is not None:
     live.PAGE.progress()
     live.estimate(modelled.shown)
     with st.expander("Choices of the next sweep", icon=":material/tune:"):
-        form.show(busy_sentence())
+        form.show(busy_sentence(), modelled.FORM_FIELD)
 else:
     top = st.container(horizontal=True, vertical_alignment="center")
     with st.container(key=look.ANSWER_FIRST):
         chosen, shown = st.columns([6, 7], gap="medium")
     with chosen:
         neighbours.warn()
-        form.show(busy_sentence(), top)
+        form.show(busy_sentence(), modelled.FORM_FIELD, top)
     with shown:
         live.stopped()
         live.PAGE.failure()

@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks import busy, busy_table, neighbours
 from benchmarks.equal_server import same_targets_allowed
-from core.studies.sweep.observations import observe
-from core.studies.sweep.plan import SweepPlan
-from tests.support.simulation import Curve, Machine, NoiseModel
-from tests.support.sweeps import plan, sweep
+from core.rounds.answer.observations import observe
+from core.rounds.plan import SweepPlan
+from simulated.simulation import Curve, Machine, NoiseModel
+from simulated.sweeps import plan, sweep
 
 CURVES = (Curve(0.3, 0.03), Curve(1.0, 0.004))
 PRECISION = busy.Case("precision", "1 thread", "none", 120.0)

@@ -12,12 +12,12 @@ import pytest
 
 from core.cli import main
 from core.hardware.own_cards import read_own
-from core.spec import Target
+from core.rounds.plan import SweepPlan
+from core.rounds.show.imports import read_run
 from core.store import Store
 from core.studies.kind import Context
 from core.studies.registry import kind_of, read_any
-from core.studies.sweep.imports import read_run
-from core.studies.sweep.plan import SweepPlan
+from core.workload.spec import Target
 
 OLD = Path(__file__).parent / "fixtures" / "8e67b6e"
 DATA = Path(__file__).parent.parent / "core" / "data"

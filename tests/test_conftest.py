@@ -67,7 +67,7 @@ def test_examples_are_the_same_in_every_run_but_those_of_ci() -> None:
     assert '-m "hypothesis and fast"' in step
     assert "--hypothesis-seed=$seed" in step
     assert "test_imports.py::test_any_bytes_are_a_run_or_a_sentence" in collected(
-        "-m", "hypothesis and fast", "tests/core/studies/sweep"
+        "-m", "hypothesis and fast", "tests/core/rounds/show"
     )
 
 

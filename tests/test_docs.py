@@ -13,8 +13,8 @@ import pytest
 
 from core.cli import commands, main
 from core.cli.networks import network_of
-from core.spec import Target, parse_batches
-from core.studies.memory.plan import parse_bytes
+from core.studies.memory.record import parse_bytes
+from core.workload.spec import Target, parse_batches
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.evidence import build_vendor, recent_networks, vendor_limits
 from core.hardware.catalogue import catalogue
-from core.hardware.host_kinds import kinds
+from core.hardware.host import kinds
 
 needs_files = pytest.mark.skipif(not recent_networks.RECENT.exists(), reason="../shared/data/published_2020 is absent")
 

@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.evidence import build_vendor, vendor_limits, vendor_networks
 from benchmarks.evidence.rows import FOLDER, NetworkRow
-from core.architecture.counts import count
-from core.architecture.graph import Graph, Layer
-from core.families import Network
+from core.networks.architecture.counts import count
+from core.networks.architecture.graph import Graph, Layer
+from core.networks.families import Network
 
 needs_files = pytest.mark.skipif(not FOLDER.is_dir(), reason="the published measurements are not on this machine")
 

@@ -22,7 +22,7 @@ from benchmarks.faults.planted import Planted
 from benchmarks.faults.scenarios import MAKE
 from benchmarks.faults.simulated import Played, check_played
 from core.studies.registry import kinds
-from tests.support.simulation import Curve
+from simulated.simulation import Curve
 
 
 def found(played: Played) -> set[str]:

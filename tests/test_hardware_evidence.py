@@ -23,11 +23,10 @@ from benchmarks.hardware_classes import (
     without_own_fold,
 )
 from benchmarks.hardware_fit import MachineHost, _line, robust_least_squares
-from core.hardware.conditions import Conditions
 from core.hardware.constants import KINDS
-from core.hardware.op_table import OpTable, step_table
-from core.hardware.work import ops_of
-from tests.support.hardware import GPU, plain_constants, round_card, workload
+from core.hardware.host import Conditions
+from core.hardware.work import OpTable, ops_of, step_table
+from simulated.hardware import GPU, plain_constants, round_card, workload
 
 WAYS = ("chip", "source")
 

@@ -6,10 +6,10 @@ from benchmarks.evidence import keras_notebooks
 from benchmarks.evidence.build_keras import NotRebuilt, network_of
 from benchmarks.evidence.more_cards import MORE_CARDS
 from benchmarks.evidence.operations import OLDER
-from core.families.mlp import Mlp
 from core.hardware.catalogue import catalogue
-from core.hardware.conditions import Conditions
+from core.hardware.host import Conditions
 from core.hardware.work import ops_of
+from core.networks.families.mlp import Mlp
 
 needs_data = pytest.mark.skipif(
     not keras_notebooks.FILE.exists(), reason="the published rows (../shared/data) do not lie beside this checkout"

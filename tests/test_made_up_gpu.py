@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from core.cli import main
-from core.spec import Pipeline, Target, Workload
-from core.studies.sweep.record import Run
+from core.rounds.run import Run
 from core.worker.protocol import CellFailed, Hello, Prepare, RunBlock, TraceSteps
-from tests.support.made_up import states
-from tests.support.made_up.activity import CPU, Teller
-from tests.support.made_up.curves import parts_ms
-from tests.support.made_up.inside import put_into_state
-from tests.support.made_up.states import CARD_NAME, REMARKABLE, STATES, UNUSABLE, environment
+from core.workload.spec import Pipeline, Target, Workload
+from simulated.made_up import states
+from simulated.made_up.activity import CPU, Teller
+from simulated.made_up.curves import parts_ms
+from simulated.made_up.inside import put_into_state
+from simulated.made_up.states import CARD_NAME, REMARKABLE, STATES, UNUSABLE, environment
 
 pytestmark = pytest.mark.processes
 
@@ -75,7 +75,7 @@ def test_a_probe_says_why_the_framework_finds_no_gpu(in_state: Any, capfd: pytes
 
 
 def engine_of(target: str) -> Any:
-    from tests.support.made_up import engine
+    from simulated.made_up import engine
 
     return engine.start(Hello(target=Target.parse(target)))[0]
 

@@ -18,8 +18,8 @@ from packaging.utils import canonicalize_name
 
 import core
 from core import __main__, cli
-from core.spec import Target
 from core.worker.process import worker_environment
+from core.workload.spec import Target
 from tests.support.servers import PATIENCE_S, answer, free_port
 
 pytestmark = pytest.mark.processes

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.spec import Target
 from core.worker.protocol import RunBlock
-from tests.support.noise import BUSY_MACHINE, HOG, QUIET, QUIET_MACHINE, CoreModel, NoiseModel, fresh, unbound
-from tests.support.scatter import PAIR, STEP, THREADS, Bench, offsets, swept, visits, windows
-from tests.support.simulation import Machine
+from core.workload.spec import Target
+from simulated.noise import BUSY_MACHINE, HOG, QUIET, QUIET_MACHINE, CoreModel, NoiseModel, fresh, unbound
+from simulated.scatter import PAIR, STEP, THREADS, Bench, offsets, swept, visits, windows
+from simulated.simulation import Machine
 
 APART = unbound(QUIET_MACHINE, usual=(0, 1), away_per_s=0.0)
 

@@ -16,30 +16,29 @@ FOLDERS = ("tensorflow", "jax", "torch", "pytorch", "litert", "keras")
 FRAMEWORK_MODULES = tuple(f"core.worker.{folder}." for folder in FOLDERS)
 
 LAYERS = (
-    "core.text",
-    "core.schema",
-    "core.money",
-    "core.numbers",
-    "core.files",
-    "core.page",
-    "core.frameworks",
-    "core.claims",
-    "core.evidence",
-    "core.architecture",
-    "core.families",
-    "core.spec",
-    "core.names",
+    "core.base.text",
+    "core.base.schema",
+    "core.base",
+    "core.networks.architecture",
+    "core.networks",
+    "core.workload.spec",
+    "core.workload",
     "core.machine",
     "core.userdata",
     "core.traces",
     "core.worker",
     "core.analysis",
     "core.figures",
+    "core.rounds.study",
+    "core.rounds.plan",
+    "core.rounds.run",
+    "core.rounds.ran_as",
+    "core.rounds.answer",
+    "core.rounds.show",
     "core.studies.text_report",
     "core.studies.progress",
     "core.studies.deadlines",
-    "core.studies.losses",
-    "core.studies.study",
+    "core.studies.runner",
     "core.studies.runner",
     "core.studies.pauses",
     "core.studies.kind",
@@ -53,12 +52,12 @@ LAYERS = (
     "core.studies.diagnosis",
     "core.studies.frontier",
     "core.studies.memory",
-    "core.studies.gradient_noise",
+    "core.studies.noise",
     "core.studies.host",
     "core.studies.registry",
     "core.studies.store_queue",
     "core.studies.jobs",
-    "core.batch",
+    "core.studies.batch",
     "core.hardware",
     "core.selfcheck",
     "core.studies.validation",
@@ -75,13 +74,19 @@ LAYERS = (
 one.
 """
 
-PACKAGES = ("core", "core.studies")  # only hold others; their own __init__ is a docstring
-LIGHT = ("core.analysis", "core.figures", "core.batch")  # pure: no machine, worker, store or clock
+PACKAGES = (
+    "core",
+    "core.studies",
+    "core.rounds",
+    "core.networks",
+)
+"""Folders that only hold others; their own ``__init__`` is a docstring."""
+LIGHT = ("core.analysis", "core.figures", "core.studies.batch")  # pure: no machine, worker, store or clock
 IMPURE = ("core.machine", "core.worker", "core.store", "time", "pathlib")
 
 
 def name(path: Path) -> str:
-    """Return ``core.studies.sweep.plan`` for core/studies/sweep/plan.py."""
+    """Return ``core.rounds.plan`` for core/rounds/plan.py."""
     return path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
 
 
@@ -158,7 +163,7 @@ def test_what_derives_is_pure() -> None:
 
 
 def test_only_one_module_prints() -> None:
-    """Check for printing, since text printed elsewhere is not cleaned of control characters (:mod:`core.text`)."""
+    """Check for printing, since text printed elsewhere is not cleaned of control characters (:mod:`core.base.text`)."""
 
     def prints(node: ast.AST) -> bool:
         if not isinstance(node, ast.Call):
@@ -177,3 +182,35 @@ def test_only_one_module_prints() -> None:
 def test_no_file_is_too_long_to_see_whole() -> None:
     lines = {m: path.read_text(encoding="utf-8").count("\n") for m, path in MODULES.items()}
     assert {m: n for m, n in lines.items() if n > (90 if m.startswith("pages.") else 600)} == {}
+
+
+def test_no_circle_of_folders() -> None:
+    graph: dict[str, set[str]] = {}
+    for module in OURS:
+        own = folder(module)
+        graph.setdefault(own, set()).update(
+            other for other in (folder(m) for m in imported(module) if m in OURS) if other != own
+        )
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def folder(module: str) -> str:
+    """Return the folder of a module; one that stands beside folders is a place of its own."""
+    if MODULES[module].name == "__init__.py":
+        return module
+    parent = module.rpartition(".")[0]
+    beside = any(other != module and other.startswith(f"{parent}.") and MODULES[other].name == "__init__.py"
+                 and other != parent for other in MODULES)  # fmt: skip
+    return module if beside else parent
+
+
+def test_benchmarks_and_made_up_machines_import_no_tests() -> None:
+    made_up = [path for folder in ("benchmarks", "simulated") for path in (ROOT / folder).rglob("*.py")]
+    found = [(path.name, node.module) for path in made_up for node in ast.walk(ast.parse(path.read_text("utf-8")))
+             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tests"]  # fmt: skip
+    assert found == []
+    measuring = [m for m in OURS if {"simulated", "benchmarks", "tests"} & roots(m)]
+    assert measuring == []

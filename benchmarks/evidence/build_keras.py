@@ -13,12 +13,12 @@ from math import isqrt, prod
 from typing import Any
 
 from benchmarks.evidence.keras_graphs import BY_HAND
-from core.architecture.graph import Graph, Layer, chain
-from core.architecture.text import dump
-from core.families import Network
-from core.families.applications import Application
-from core.families.mlp import MIN_WIDTH, Mlp
-from core.families.own import MAX_LABEL, STRANGE, Own
+from core.networks.architecture.graph import Graph, Layer, chain
+from core.networks.architecture.text import dump
+from core.networks.families import Network
+from core.networks.families.applications import Application
+from core.networks.families.mlp import MIN_WIDTH, Mlp
+from core.networks.families.own import MAX_LABEL, STRANGE, Own
 
 Made = tuple[str, dict[str, Any]]
 """A layer's kind and options, before it has a name."""

@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from core.architecture.graph import INPUT, Graph, Layer
-from core.architecture.text import dump
-from core.families import Network
-from core.families.applications import Application
-from core.families.own import Own
+from core.networks.architecture.graph import INPUT, Graph, Layer
+from core.networks.architecture.text import dump
+from core.networks.families import Network
+from core.networks.families.applications import Application
+from core.networks.families.own import Own
 
 CLASSES = 1000
 WORDS, SQUAD_STEPS, SPAN_ENDS = 30_522, 384, 2

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.architecture.graph import INPUT, Graph, Layer, chain
-from core.families.applications import Application
+from core.networks.architecture.graph import INPUT, Graph, Layer, chain
+from core.networks.families.applications import Application
 
 IMAGENET = (224, 224, 3)
 IMAGENET_CLASSES = 1000

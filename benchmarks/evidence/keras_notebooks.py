@@ -34,11 +34,10 @@ from pathlib import Path
 
 from benchmarks.evidence.build_keras import NotRebuilt, network_of
 from benchmarks.evidence.rows import FOLDER, Kind, LeftOut, NetworkRow
-from core.families import Network
-from core.families.graph_network import GraphNetwork
-from core.hardware.conditions import Build, Conditions
-from core.hardware.host_kinds import HostKind
-from core.spec import Optimizer, Target, Workload
+from core.hardware.host import Build, Conditions, HostKind
+from core.networks.families import Network
+from core.networks.families.graph_network import GraphNetwork
+from core.workload.spec import Optimizer, Target, Workload
 
 FILE = FOLDER / "keras_notebook_steps.csv"
 Row = Mapping[str, str]

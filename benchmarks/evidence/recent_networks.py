@@ -19,10 +19,9 @@ from typing import NamedTuple
 from benchmarks.evidence.build_vendor import WORDS, application, encoder, network, resnet, vision_transformer
 from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow
 from benchmarks.evidence.vendor_limits import beyond_the_card
-from core.families import Network
-from core.hardware.conditions import Build, Conditions
-from core.hardware.host_kinds import HostKind
-from core.spec import Execution, Mode, Optimizer, Precision, Target, Workload
+from core.hardware.host import Build, Conditions, HostKind
+from core.networks.families import Network
+from core.workload.spec import Execution, Mode, Optimizer, Precision, Target, Workload
 
 RECENT = FOLDER.parent / "published_2020"
 Record = Mapping[str, str]

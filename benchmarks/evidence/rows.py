@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from core.hardware.conditions import Conditions
-from core.hardware.host_kinds import HostKind
-from core.spec import Target, Workload
+from core.hardware.host import Conditions, HostKind
+from core.workload.spec import Target, Workload
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "published"
 

@@ -14,8 +14,8 @@ from benchmarks.evidence.rows import NetworkRow
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import KINDS, Constants
 from core.hardware.model import attends_in_one_kernel, runs_as, transfer_time
-from core.hardware.op_table import OpTable, step_table
-from core.spec import Precision
+from core.hardware.work import OpTable, step_table
+from core.workload.spec import Precision
 
 Array = NDArray[np.float64]
 Words = NDArray[np.str_]

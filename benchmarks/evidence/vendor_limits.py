@@ -6,10 +6,10 @@ from functools import cache
 
 from benchmarks.evidence.operations import OLDER
 from benchmarks.evidence.rows import NetworkRow
-from core.architecture.graph import Layer
-from core.families.graph_network import GraphNetwork
 from core.hardware.catalogue import GpuSpec, catalogue
-from core.spec import Workload
+from core.networks.architecture.graph import Layer
+from core.networks.families.graph_network import GraphNetwork
+from core.workload.spec import Workload
 
 TRANSFORMED = 4
 """Factor by which a convolution multiplies less outside tensor cores in tiles of 4 × 4 outputs (Lavin & Gray 2016: 36

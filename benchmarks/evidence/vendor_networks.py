@@ -22,8 +22,8 @@ from typing import Literal
 from benchmarks.evidence.build_vendor import TRANSFORMERS, network
 from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow
 from benchmarks.evidence.vendor_limits import beyond_the_card
-from core.hardware.conditions import Build, Conditions
-from core.spec import Execution, Mode, Optimizer, Precision, Target, Workload
+from core.hardware.host import Build, Conditions
+from core.workload.spec import Execution, Mode, Optimizer, Precision, Target, Workload
 
 Record = Mapping[str, str]
 Rule = str

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from benchmarks.faults.cases import Findings
 from core.cli import main
-from tests.support.simulation import Curve, Machine, NoiseModel
+from simulated.simulation import Curve, Machine, NoiseModel
 
 TRACEBACK = "Traceback (most recent call last)"
 LONGEST_SENTENCE = 2_000

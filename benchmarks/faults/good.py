@@ -17,18 +17,18 @@ import numpy as np
 
 from benchmarks.faults import mutate
 from benchmarks.faults.cases import Findings
+from core.rounds.run import Run
 from core.studies.registry import load_example
-from core.studies.sweep.record import Run
-from tests.support import keras_files
-from tests.support.fleet_studies import make_fleet
-from tests.support.hosts import make_host_study
-from tests.support.memories import linear, make_memory_study
-from tests.support.noises import exact_noise_study
-from tests.support.resolutions import made_resolution
-from tests.support.runs import make_run
-from tests.support.scalings import make_scaling_study
-from tests.support.traces import gpu_trace
-from tests.support.validations import made_validation
+from simulated import keras_files
+from simulated.fleet_studies import make_fleet
+from simulated.hosts import make_host_study
+from simulated.memories import linear, make_memory_study
+from simulated.noises import exact_noise_study
+from simulated.resolutions import made_resolution
+from simulated.runs import make_run
+from simulated.scalings import make_scaling_study
+from simulated.traces import gpu_trace
+from simulated.validations import made_validation
 
 
 @cache

@@ -24,10 +24,10 @@ from benchmarks.faults.good import (
     record_data,
 )
 from benchmarks.faults.stores import imported, store_file, store_rows
-from core.schema import UserError
+from core.base.schema import UserError
 from core.studies.registry import kinds
-from tests.support import keras_files
-from tests.support.memories import MemoryMachine, linear
+from simulated import keras_files
+from simulated.memories import MemoryMachine, linear
 
 CARD = "A100-80GB-SXM"
 FAST = (*shapes.SWEEP[1:], "--preset", "12-8-4", "--pipeline", "tfdata", "--data")
@@ -351,7 +351,7 @@ CLASSES = (
 def warm() -> None:
     """Load once what the cases need."""
     with suppress(UserError):
-        import core.studies.sweep.report
+        import core.rounds.show.report
         import core.traces.report
         import core.traces.xplane  # noqa: F401
     for kind in kinds():

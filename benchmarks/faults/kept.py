@@ -17,14 +17,14 @@ from benchmarks.faults.cases import CaseClass, Findings
 from benchmarks.faults.entries import check_said, run, simulated_workers
 from benchmarks.faults.planted import FaultyMachine, Planted
 from benchmarks.faults.scenarios import MAKE, numbers_of
-from core.schema import UserError
+from core.base.schema import UserError
+from core.rounds.run import Run
 from core.store import Store, StoreError, data_dir
 from core.studies.jobs import Jobs
 from core.studies.kind import Kind
 from core.studies.registry import kinds
 from core.studies.runner import StudyTools
-from core.studies.sweep.record import Run
-from tests.support.runs import make_run
+from simulated.runs import make_run
 
 SWEEP = ("sweep", "--targets", "cpu,threads=1", "cpu,threads=2", "--batches", "1,4,16,64,256", "--budget", "40")
 LONGEST_S, LOCKED_S = 10.0, 15.0

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.evidence import Outcome
+from core.base.evidence import Outcome
 from core.worker.protocol import BlockDone, CellFailed, GradientsSampled, Prepared, WorkerError, WorkerLost
 
 What = Literal["lost", "failed", "slow", "start", "cancel", "jump", "none"]

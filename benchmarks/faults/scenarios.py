@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from core.spec import Target, Workload
 from core.studies.diagnosis.run import DiagnosisPlan
-from core.studies.gradient_noise.plan import NoisePlan
 from core.studies.host.run import HostPlan
-from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryPlan
 from core.studies.memory.run import MemorySearch, run_memory_study
+from core.studies.noise.record import NoisePlan
 from core.studies.registry import kinds
 from core.studies.runner import StudyTools
-from tests.support import causes, frontiers, hosts, noises, pipelines, resolutions, scalings, sweeps
-from tests.support.memories import GB, MemoryMachine, linear
-from tests.support.simulation import Curve, Machine, NoiseModel
+from core.workload.spec import Target, Workload
+from simulated import causes, frontiers, hosts, noises, pipelines, resolutions, scalings, sweeps
+from simulated.memories import GB, MemoryMachine, linear
+from simulated.simulation import Curve, Machine, NoiseModel
 
 STILL = NoiseModel(0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
 ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # unused if a law gives the step time

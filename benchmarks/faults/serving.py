@@ -6,10 +6,9 @@ import sys
 import threading
 
 from core.cli import main
-from core.spec import Target, Workload
-from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.start import new_run
+from core.rounds.plan import SweepPlan
+from core.studies.sweep.kind import SWEEP, new_run
+from core.workload.spec import Target, Workload
 
 
 def measure(budget_s: float) -> None:

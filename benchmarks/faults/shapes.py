@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support import keras_files
-from tests.support.runs import make_run
-from tests.support.traces import MadeTrace
+from simulated import keras_files
+from simulated.runs import make_run
+from simulated.traces import MadeTrace
 
 Shape = Callable[[], tuple[tuple[str, ...], tuple[str, bytes | str]]]
 

@@ -19,10 +19,10 @@ import psutil
 
 from benchmarks.faults.cases import Findings
 from benchmarks.faults.entries import TRACEBACK
-from core.schema import UserError
+from core.base.schema import UserError
+from core.rounds.run import Run
 from core.store import Store
-from core.studies.sweep.record import Run
-from tests.support.made_up.states import SITE
+from simulated.made_up.states import SITE
 
 ROOT = Path(__file__).parents[2]
 MARK = "BREAKEVEN_FAULTS_CASE"

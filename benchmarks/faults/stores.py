@@ -16,14 +16,14 @@ from benchmarks.faults.good import (
     good_run,
     record_data,
 )
-from core.schema import UserError
+from core.base.schema import UserError
+from core.rounds.show.imports import read_run
 from core.store import Store
 from core.studies.kind import Context
 from core.studies.registry import kind_of, read_any
-from core.studies.sweep.imports import read_run
 from core.studies.sweep.kind import SWEEP
-from tests.support.hosts import make_host_study
-from tests.support.runs import make_run
+from simulated.hosts import make_host_study
+from simulated.runs import make_run
 
 
 def imported(data: bytes, findings: Findings, same_as: str | None = None) -> None:

@@ -5,7 +5,7 @@ Pure functions on NumPy; the caller documents the purpose.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -107,3 +107,10 @@ def with_differences(residuals: Callable[[Array], Array]) -> Callable[[Array], t
         return now, np.stack([(residuals(at + step) - now) / DIFFERENCE_STEP for step in steps], axis=1)
 
     return model
+
+
+def evenly(items: Sequence[int], count: int) -> tuple[int, ...]:
+    """Return at most ``count`` items, evenly spread, including the first and last."""
+    if len(items) <= count:
+        return tuple(items)
+    return tuple(items[round(i * (len(items) - 1) / (count - 1))] for i in range(count))

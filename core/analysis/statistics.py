@@ -6,6 +6,8 @@ Intervals are two-sided. If the data cannot support one, its bounds are infinite
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -226,3 +228,81 @@ def bounded_median(samples: Array) -> tuple[float, float | None, float | None]:
     low, high = median_interval(samples)
     known = math.isfinite(low)
     return float(np.median(samples)), low if known else None, high if known else None
+
+
+MOST_UNITS = 60
+"""No forecast is given beyond this many: a scatter estimated from a handful of units says little about so many."""
+STEPS_S = (15, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 2700, 3600)
+
+
+def units_for(deviation: float, wanted: float, *, df_a_unit: float = 1.0, statements: int = 1) -> int | None:
+    """Return the least number of independent units that fix their mean to ± ``wanted`` (95 %), at most ``MOST_UNITS``.
+
+    None if more are needed.
+
+    Args:
+        deviation: standard deviation of one unit.
+        df_a_unit: degrees of freedom of that deviation gained per unit beyond the first, more than one if several
+            batches share it.
+        statements: number of statements that hold jointly.
+    """
+    level = 1 - (1 - CONFIDENCE) / (2 * statements)
+    counts = range(MIN_UNITS, MOST_UNITS + 1)
+    return next(
+        (n for n in counts if t_quantile(level, int(df_a_unit * (n - 1))) * deviation / math.sqrt(n) <= wanted), None
+    )
+
+
+def round_time_s(enough: Callable[[float], bool]) -> float | None:
+    """Return the shortest of :data:`STEPS_S` that is ``enough``; None if not even an hour is."""
+    return next((float(step) for step in STEPS_S if enough(step)), None)
+
+
+LEVEL = 0.001
+MIN_SAMPLES = 20  # with fewer than ten in each band LEVEL cannot be reached
+MIN_RATIO = 1.25  # modes closer to each other change no conclusion
+
+
+@dataclass(frozen=True)
+class TwoModes:
+    """Median of the quicker and of the slower samples, the number of slower ones, and of all."""
+
+    quick: float
+    slow: float
+    slower: int
+    samples: int
+
+
+def two_modes(samples: Sequence[float]) -> TwoModes | None:
+    """Return the modes if there are two, else None; also None for fewer than ``MIN_SAMPLES`` positive samples."""
+    times = np.sort(np.asarray(samples, dtype=float))
+    count = len(times)
+    if count < MIN_SAMPLES or times[-1] < MIN_RATIO * times[0]:
+        return None
+    split = _split(times)
+    quick, slow = float(np.median(times[:split])), float(np.median(times[split:]))
+    if slow < MIN_RATIO * quick:
+        return None
+    edge = (slow - quick) / 4
+    lower, upper = (int(np.sum(np.abs(times - centre) <= edge)) for centre in (quick, slow))
+    between = int(np.sum((times > quick + edge) & (times < slow - edge)))
+    fewest = min(lower, upper)
+    if _at_most(between, between + fewest) > LEVEL:
+        return None
+    return TwoModes(quick, slow, count - split, count)
+
+
+def _at_most(few: int, count: int) -> float:
+    """Return the probability of at most ``few`` heads in ``count`` tosses."""
+    number = np.arange(1, few + 1)
+    logs = np.r_[0.0, np.cumsum(np.log((count - number + 1) / number))]
+    return math.exp(float(np.logaddexp.reduce(logs)) - count * math.log(2))
+
+
+def _split(times: np.ndarray) -> int:
+    """Return the number of sorted samples in the first of two clusters, by least squares within clusters."""
+    below = np.arange(1, len(times))
+    above = len(times) - below
+    sums = np.cumsum(times)[:-1]
+    apart = sums / below - (times.sum() - sums) / above
+    return int(np.argmax(apart**2 * below * above)) + 1

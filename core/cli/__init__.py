@@ -15,6 +15,9 @@ from collections.abc import Sequence
 import click
 
 from core import __version__
+from core.base.numbers import headers
+from core.base.schema import UserError
+from core.base.text import cut
 from core.cli.answers import verdict
 from core.cli.batch import batch_command
 from core.cli.check import check_command
@@ -36,9 +39,6 @@ from core.cli.sweep import sweep
 from core.cli.terminal import leave_streams, say, say_lines, unprinted
 from core.cli.trace import trace
 from core.cli.validate import validate_command
-from core.numbers import headers
-from core.schema import UserError
-from core.text import cut
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,10 +8,10 @@ import click
 
 from core.cli.files import FILE, BadInput, json_flag, read_file, refusing
 from core.cli.terminal import show, show_json
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.export import verdict_data, verdict_text
-from core.studies.sweep.record import Run
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.rounds.show.export import verdict_data, verdict_text
 
 
 @click.command()

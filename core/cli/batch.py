@@ -9,12 +9,11 @@ from typing import Any
 
 import click
 
-from core.batch.answer import batch_answer, limit_of
-from core.batch.export import batch_data
-from core.batch.prices import Price
-from core.batch.shapes import BatchAnswer, BatchPoint, MemoryLimit, Quantity, TargetBatches
+from core.base.evidence import note_lines
+from core.base.numbers import moment, table
+from core.base.text import in_lines, json_text, sentence_case
 from core.cli.answers import answer_of
-from core.cli.currency import currency_option
+from core.cli.choices import currency_option
 from core.cli.files import (
     FILE,
     BadInput,
@@ -30,19 +29,19 @@ from core.cli.model_code import launcher_for, model_permission
 from core.cli.networks import flag_of
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
-from core.evidence import note_lines
-from core.numbers import moment, table
-from core.spec import Target
-from core.studies.gradient_noise.export import measured_sentence
-from core.studies.gradient_noise.kind import GRADIENT_NOISE
-from core.studies.gradient_noise.plan import DEFAULT_BATCH, DEFAULT_BUDGET_S, NoisePlan
-from core.studies.gradient_noise.record import NoiseStudy
+from core.rounds.plan import target_of_plan
+from core.rounds.run import Run
+from core.studies.batch.answer import batch_answer, limit_of
+from core.studies.batch.export import batch_data
+from core.studies.batch.prices import Price
+from core.studies.batch.shapes import BatchAnswer, BatchPoint, MemoryLimit, Quantity, TargetBatches
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
-from core.studies.sweep.plan import target_of_plan
-from core.studies.sweep.record import Run
-from core.text import in_lines, json_text, sentence_case
+from core.studies.noise.export import measured_sentence
+from core.studies.noise.kind import GRADIENT_NOISE
+from core.studies.noise.record import DEFAULT_BATCH, DEFAULT_BUDGET_S, NoisePlan, NoiseStudy
 from core.userdata.source import RANDOM_LABELS, check_labelled
+from core.workload.spec import Target
 
 MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_target")
 

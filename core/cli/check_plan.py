@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import ExitStack
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from core.cli.checkouts import Checkout, checkout_of, current
+from core.base.evidence import same_machine
+from core.base.schema import UserError
+from core.base.text import shown
 from core.cli.files import BadInput
 from core.cli.model_code import check_same_code, launcher_for, network_from_code
 from core.cli.study_command import Asked
-from core.evidence import same_machine
-from core.families.code import Code
 from core.machine.environment import capture_environment
-from core.names import all_of
-from core.schema import UserError
-from core.spec import Target, Workload, parse_batches
-from core.studies.check.plan import (
+from core.networks.families.code import Code
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
+from core.studies.check.record import (
     SLOWDOWN_OF_CHECKOUTS,
     SLOWDOWN_OF_STORED,
     CheckPlan,
@@ -29,10 +33,92 @@ from core.studies.check.plan import (
     stored_steps,
     usual_batches,
 )
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
 from core.worker.interpreters import refuse_python
 from core.worker.protocol import Check, Launcher, Worker, go_on
+from core.workload.names import all_of
+from core.workload.spec import Target, Workload, parse_batches
+
+GIT = ("git", "-c", "core.hooksPath=/dev/null")
+GIT_S = 300.0
+SHORT = 10  # characters of a commit's name shown to people
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout. ``folder`` is searched for modules, ``root`` contains the whole checkout.
+
+    ``commit`` is the one checked out, None if files were changed since.
+    """
+
+    title: str
+    folder: str
+    root: str
+    commit: str | None = None
+
+    @property
+    def committed_ms(self) -> int | None:
+        """Time of the commit, in milliseconds since 1970."""
+        seconds = None if self.commit is None else _git("show", "-s", "--format=%ct", self.commit)
+        return None if seconds is None else 1000 * int(seconds)
+
+
+def current() -> Checkout:
+    """Return the checkout in the current folder."""
+    folder = str(Path.cwd())
+    root = _git("rev-parse", "--show-toplevel")
+    is_clean = root is not None and not _git("status", "--porcelain", "--untracked-files=no")
+    commit = _git("rev-parse", "HEAD") if is_clean else None
+    return Checkout("this folder", folder, root or folder, commit)
+
+
+@contextmanager
+def checkout_of(text: str) -> Iterator[Checkout]:
+    """Open a folder as it is, or else a commit of the current folder's repository. Raises BadInput."""
+    folder = Path(text)
+    if folder.is_dir():
+        where = str(folder.resolve())
+        if where == str(Path.cwd()):
+            raise BadInput(
+                "--against names the current folder itself; name another checkout, or a commit such as HEAD~1."
+            )
+        yield Checkout(shown(text), where, where)
+        return
+    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
+    if commit is None:
+        raise BadInput(
+            f"--against {shown(text)} is neither a folder nor a commit of a repository here; a shallow clone has few "
+            "commits (git fetch gets others)."
+        )
+    with _worktree(commit) as root:
+        inside = _git("rev-parse", "--show-prefix") or ""
+        place = root / inside
+        if not place.is_dir():
+            raise BadInput(f"Commit {commit[:SHORT]} has no folder {shown(inside)}, where this command is run.")
+        yield Checkout(f"commit {commit[:SHORT]}", str(place), str(root), commit)
+
+
+@contextmanager
+def _worktree(commit: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="breakeven-", ignore_cleanup_errors=True) as temporary:
+        root = Path(temporary).resolve() / "checkout"
+        try:
+            if _git("worktree", "add", "--detach", "--quiet", str(root), commit) is None:
+                raise BadInput(f"Commit {commit[:SHORT]} could not be checked out; `git worktree add` says why.")
+            yield root
+        finally:
+            _git("worktree", "remove", "--force", str(root))
+
+
+def _git(*arguments: str) -> str | None:
+    """Return git's output; None if it fails or is missing."""
+    try:
+        done = subprocess.run(
+            (*GIT, *arguments), capture_output=True, timeout=GIT_S, check=True, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+
 
 OTHER_MACHINE = (
     "The stored run was measured on another machine, whose step times say nothing of this one's; name a checkout with "

@@ -1,4 +1,4 @@
-"""Flags of ``sweep`` and their conversion to a plan; limits are in :mod:`core.spec`."""
+"""Flags of ``sweep`` and their conversion to a plan; limits are in :mod:`core.workload.spec`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import click
 from click.core import ParameterSource
 from pydantic import ValidationError
 
+from core.base.money import NOTATION, VARIABLE, Money, usual
+from core.base.schema import UserError, explain
+from core.base.text import shown
 from core.cli.files import FILE, BadInput, read_bytes, refusing, together
 from core.cli.networks import flag_of, network_of, network_options
-from core.schema import UserError, explain
-from core.spec import Mode, Optimizer, Pipeline, PipelineKind, Target, Workload, parse_batches
-from core.studies.sweep.plan import SweepPlan
+from core.rounds.plan import SweepPlan
 from core.studies.sweep.proposal import with_proposed_budget
-from core.text import shown
 from core.userdata.source import check_data, check_fits
+from core.workload.spec import Mode, Optimizer, Pipeline, PipelineKind, Target, Workload, parse_batches
 
 MAX_PLAN_BYTES = 1_000_000
 DEFAULT_BATCHES = "1:1024"
@@ -143,3 +144,13 @@ def read_plan(path: Path) -> SweepPlan:
         raise BadInput(f"{shown(str(path))} is no plan of this version. {explain(error)}") from None
     except ValueError as error:
         raise BadInput(f"{shown(str(path))} is no plan. {error}") from None
+
+
+def _chosen(_context: click.Context, _option: click.Parameter, text: str | None) -> Money:
+    with refusing():
+        return usual() if text is None else Money.parse(text)
+
+
+currency_option = click.option(
+    "--currency", "money", callback=_chosen, help=f"Of all prices: {NOTATION} (default: {VARIABLE}, else USD)."
+)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import click
 
+from core.base.evidence import Environment, same_machine
+from core.base.numbers import byte_size
+from core.base.text import in_lines
 from core.cli.files import json_flag
 from core.cli.terminal import show, show_json
-from core.evidence import Environment, same_machine
 from core.machine.environment import Devices, capture_environment, list_devices
-from core.names import device_words
-from core.numbers import byte_size
-from core.spec import Target
-from core.studies.sweep.best_cpu import compared_targets
-from core.text import in_lines
+from core.studies.sweep.presets import compared_targets
 from core.worker.probe import DeviceProbe, FrameworkHere, frameworks_here, probe_devices, probe_frameworks
+from core.workload.names import device_words
+from core.workload.spec import Target
 
 PROBE_DEADLINE_S = 120.0
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import click
 
+from core.base.text import sentence_case
 from core.cli.answers import answer_of
 from core.cli.devices import is_this_machine
 from core.cli.files import FILE, BadInput, read_file, refusing
 from core.cli.model_code import launcher_for, model_permission
 from core.cli.study_command import Asked, History, study_command
-from core.names import all_of
-from core.spec import MAX_BATCH, MIN_BATCH
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.run import DEFAULT_BUDGET_S, DiagnosisPlan, default_batch, default_target
 from core.studies.kind import Context
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.record import Run
-from core.text import sentence_case
+from core.workload.names import all_of
+from core.workload.spec import MAX_BATCH, MIN_BATCH
 
 
 @study_command(DIAGNOSIS, "diagnose")

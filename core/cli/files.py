@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
+from core.base.files import check_place, read_limited, reason, write_whole
+from core.base.schema import explain
+from core.base.text import clean, shown
 from core.cli.terminal import Unprinted, say, show, show_json
-from core.files import check_place, read_limited, reason, write_whole
-from core.schema import explain
+from core.rounds.run import Run
+from core.rounds.show.imports import MAX_BYTES, read_run
+from core.rounds.study import MAX_RECORD_BYTES
 from core.studies.kind import Kind
 from core.studies.registry import read_record
-from core.studies.study import MAX_RECORD_BYTES
-from core.studies.sweep.imports import MAX_BYTES, read_run
-from core.studies.sweep.record import Run
-from core.text import clean, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")

@@ -10,25 +10,23 @@ from typing import Any
 
 import click
 
-from core.cli.choices import read_plan
-from core.cli.currency import currency_option
+from core.base.numbers import counted
+from core.base.schema import UserError, parse_json
+from core.base.text import shown
+from core.cli.choices import currency_option, read_plan
 from core.cli.files import FILE, BadInput, Failure, check_writable, json_flag, read_bytes, refusing
 from core.cli.lists import ListsCommand
 from core.cli.study_command import NOTHING, History, answered, stop_signals, store_option
 from core.cli.terminal import say, shown_progress
-from core.numbers import counted
-from core.schema import UserError, parse_json
-from core.spec import MAX_BUDGET_S
+from core.rounds.show.imports import read_run
+from core.rounds.study import MAX_RECORD_BYTES, new_id
 from core.studies.fleet.collect import Found, collect
-from core.studies.fleet.labels import labels
-from core.studies.fleet.record import FleetPlan, FleetStudy, MachinePrice
+from core.studies.fleet.record import FleetPlan, FleetStudy, MachinePrice, labels
 from core.studies.kind import Context, Kind
 from core.studies.progress import Progress
 from core.studies.registry import kind_of
 from core.studies.runner import Cancelled, NullRecorder, Stop, StudyFailed, StudyTools
-from core.studies.study import MAX_RECORD_BYTES, new_id
-from core.studies.sweep.imports import read_run
-from core.text import shown
+from core.workload.spec import MAX_BUDGET_S
 
 DEFAULT_WAIT_S = 3600.0
 
@@ -83,8 +81,8 @@ def _bare(study: FleetStudy) -> FleetStudy:
 def _measured(given: dict[str, Any], history: History) -> tuple[FleetStudy | None, Failure | None]:
     """Measure what the flags request; no study if stopped before there was a result. Raises BadInput."""
     from core.studies.fleet.coordinator import run_fleet
+    from core.studies.fleet.messages import Spool
     from core.studies.fleet.run import connected
-    from core.studies.fleet.spool import Spool
     from core.worker import clock, process
 
     plan, stop = _plan(given), Stop()

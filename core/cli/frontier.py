@@ -6,23 +6,23 @@ from typing import Any
 
 import click
 
+from core.base.schema import UserError
 from core.cli.choices import workload_options
 from core.cli.files import refusing
 from core.cli.model_code import launcher_of
 from core.cli.networks import size_options, sizes_of
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices
-from core.schema import UserError
-from core.spec import Target
 from core.studies.frontier.kind import FRONTIER
-from core.studies.frontier.plan import (
+from core.studies.frontier.record import (
     AXES,
     DEFAULT_BUDGET_S,
     FrontierPlan,
     buildable_widths,
     growing_families,
     parse_values,
-)  # fmt: skip
+)
+from core.workload.spec import Target
 
 
 @study_command(FRONTIER)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from core.cli.currency import currency_option
+from core.base.files import read_limited
+from core.base.money import Money
+from core.base.numbers import table
+from core.base.text import in_lines
+from core.cli.choices import currency_option
 from core.cli.files import FILE, refusing
 from core.cli.terminal import say, show, show_json
-from core.files import read_limited
 from core.hardware.catalogue import GpuSpec, catalogue, checked_on
 from core.hardware.own_cards import FILE_NAME, MAX_BYTES, MAX_CARDS, add_own, load_own, parse_own
-from core.money import Money
-from core.numbers import table
-from core.text import in_lines
 
 COLUMNS = (
     "name", "architecture", "fp32 TFLOP/s", "tf32", "half", "memory GB", "GB/s", "link", "link GB/s", "launch µs",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from core.base.schema import UserError
 from core.cli.choices import workload_of, workload_options
 from core.cli.devices import target_of
 from core.cli.files import refusing
@@ -13,13 +14,12 @@ from core.cli.model_code import launcher_for
 from core.cli.networks import network_options
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import available_memory_bytes, capture_environment, list_devices
-from core.schema import UserError
-from core.spec import Target
 from core.studies.kind import Context
 from core.studies.memory.answer import predict_memory
 from core.studies.memory.kind import MEMORY
-from core.studies.memory.plan import DEFAULT_BUDGET_S, MemoryPlan, default_limit_bytes, parse_bytes
+from core.studies.memory.record import DEFAULT_BUDGET_S, MemoryPlan, default_limit_bytes, parse_bytes
 from core.studies.memory.run import MemorySearch
+from core.workload.spec import Target
 
 
 @study_command(MEMORY)

@@ -10,13 +10,13 @@ from typing import Final
 import click
 from pydantic import ValidationError
 
+from core.base.schema import UserError, explain
 from core.cli.files import BadInput
-from core.families import Network
-from core.families.code import Code, CodeError, check_entry, refuse_code
-from core.schema import UserError, explain
-from core.spec import Target
+from core.networks.families import Network
+from core.networks.families.code import Code, CodeError, check_entry, refuse_code
 from core.studies.deadlines import first_s
 from core.worker.protocol import Check, Describe, Described, Launcher, go_on
+from core.workload.spec import Target
 
 USUAL_BUDGET_S = 90.0  # for commands without a budget
 NATIVE: Final = "pytorch"

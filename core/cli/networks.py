@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from core.architecture.archive import MAX_ARCHIVE_BYTES
+from core.base.schema import UserError
 from core.cli.files import FILE, F, read_bytes, together
-from core.families import Choice, Network, families, network_from_name
-from core.families.own import Own
-from core.schema import UserError
+from core.networks.architecture.read import MAX_ARCHIVE_BYTES
+from core.networks.families import Choice, Network, families, network_from_name
+from core.networks.families.own import Own
 
 DEFAULT_FAMILY = "mlp"
 OF_CODE = "code"  # a family of its own, made by --model

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from core.analysis.cudnn import cudnn_note
 from core.cli.choices import pipeline_options, workload_of, workload_options
 from core.cli.devices import target_of
 from core.cli.files import refusing
@@ -16,6 +15,7 @@ from core.cli.study_command import Asked, History, study_command
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import DEFAULT_BASE, DEFAULT_BATCH, DEFAULT_BUDGET_S, PipelinePlan
 from core.userdata.source import check_data, check_fits
+from core.workload.cudnn import cudnn_note
 
 
 @study_command(PIPELINE)

@@ -10,7 +10,11 @@ from typing import Any, cast, get_args
 
 import click
 
-from core.analysis.execution import expected
+from core.base.files import look
+from core.base.frameworks import Compiled
+from core.base.numbers import number, table
+from core.base.schema import UserError
+from core.base.text import in_lines, sentence_case, shown
 from core.cli.answers import answer_of
 from core.cli.devices import is_this_machine
 from core.cli.files import (
@@ -29,35 +33,37 @@ from core.cli.gpus import own_path
 from core.cli.networks import flag_of, network_flags, network_of, network_options
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
-from core.files import look
-from core.frameworks import Compiled
-from core.hardware.against import not_modelled
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
-from core.hardware.compare import GPU, batches_between, cpu_index
-from core.hardware.conditions import BUILD_WORDS, Build, Conditions
+from core.hardware.compare import GPU, batches_between, cpu_index, not_modelled
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, cross
 from core.hardware.export import crossover_data, curve_data
-from core.hardware.host import NAMED_KINDS, Cost, HostCosts, HostKind
-from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
-from core.hardware.host_loop import with_loop_of
-from core.hardware.host_study import host_of_study
+from core.hardware.host import (
+    BUILD_WORDS,
+    NAMED_KINDS,
+    USUAL_KIND,
+    Build,
+    Conditions,
+    Cost,
+    HostCosts,
+    HostKind,
+    costs_of_kind,
+)
+from core.hardware.host_study import host_of_study, with_loop_of
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import load_own
 from core.hardware.plausible import card_curve, cases_of, if_named, named_sentence, spanned_words
 from core.hardware.recorded import CardCurve, conditions_of, recordings_of
-from core.numbers import number, table
-from core.schema import UserError
+from core.rounds.answer.answer import Answer
+from core.rounds.answer.best_cpu import choice_line
+from core.rounds.answer.loop import loop_of
+from core.rounds.run import Run
 from core.selfcheck.export import read_self_check
-from core.spec import Mode, Optimizer, Target, Workload, parse_batches
 from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.best_cpu import choice_line
-from core.studies.sweep.loop import loop_of
-from core.studies.sweep.record import Run
-from core.text import in_lines, sentence_case, shown
+from core.workload.execution import expected
+from core.workload.spec import Mode, Optimizer, Target, Workload, parse_batches
 
 DEFAULT_BATCHES = "1:4096"
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import click
 
+from core.base.numbers import counted
 from core.cli.files import Failure
 from core.cli.terminal import show
-from core.numbers import counted
 
 BROUGHT_BACK = "deleted; History brings them back"
 

@@ -10,8 +10,8 @@ import click
 
 from core.cli.answers import answer_of
 from core.cli.files import FILE, BadInput, check_writable, conclude, read_file, write_out
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.record import Run
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
 
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".svg": "svg", ".png": "png"}
 Theme = Literal["light", "dark"]
@@ -44,7 +44,7 @@ def report(path: Path, kind: str | None, out: Path | None, picture: str | None, 
     run = read_file(path)
     answer = answer_of(run)
     if kind == "html":
-        from core.studies.sweep.report import html_report
+        from core.rounds.show.report import html_report
 
         conclude(None, None, write_out(out, html_report(run, answer)))
     elif kind == "md":
@@ -75,7 +75,7 @@ def _markdown(
 ) -> None:
     from urllib.parse import quote
 
-    from core.studies.sweep.report_markdown import markdown_report
+    from core.rounds.show.report import markdown_report
 
     place, unwritten = None, None
     if beside is not None:
@@ -93,7 +93,7 @@ def _drawn(run: Run, answer: Answer, kind: str, theme: Theme | None) -> str | by
     """Return the run's picture as SVG or PNG."""
     from core.figures.png import png
     from core.figures.svg import svg
-    from core.studies.sweep.report_parts import picture, picture_words
+    from core.rounds.show.report import picture, picture_words
 
     paper = theme or ("light" if kind == "png" else "both")
     drawn = svg(picture(run, answer), paper, alt=picture_words(run, answer))

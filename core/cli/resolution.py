@@ -12,10 +12,10 @@ from core.cli.files import refusing
 from core.cli.model_code import launcher_for
 from core.cli.networks import network_options
 from core.cli.study_command import Asked, History, study_command
-from core.spec import parse_batches
 from core.studies.kind import Context
 from core.studies.resolution.kind import RESOLUTION
-from core.studies.resolution.plan import DEFAULT_BUDGET_S, LARGEST, resolution_plan, spread_batches
+from core.studies.resolution.record import DEFAULT_BUDGET_S, LARGEST, resolution_plan, spread_batches
+from core.workload.spec import parse_batches
 
 
 @study_command(RESOLUTION)

@@ -12,10 +12,9 @@ from core.cli.model_code import launcher_for
 from core.cli.networks import network_options
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices, resources
-from core.names import side_by_side
-from core.spec import Target, parse_batches
+from core.rounds.plan import check_fits
 from core.studies.scaling.kind import SCALING
-from core.studies.scaling.plan import (
+from core.studies.scaling.record import (
     DEFAULT_BATCHES,
     DEFAULT_SCALING_S,
     TRY_OUT,
@@ -23,7 +22,8 @@ from core.studies.scaling.plan import (
     shared_grid,
     usual_targets,
 )
-from core.studies.sweep.fits import check_fits
+from core.workload.names import side_by_side
+from core.workload.spec import Target, parse_batches
 
 
 @study_command(SCALING)

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import click
 
+from core.base.text import json_text
 from core.cli.files import FILE, BadInput, check_writable, conclude, refusing, write_out
 from core.cli.study_command import Asked, measured_part
 from core.machine.environment import list_devices
 from core.selfcheck.checks import run_checks
 from core.selfcheck.export import self_check_data, self_check_text
-from core.selfcheck.run import SelfCheckPlan
-from core.selfcheck.task import SELF_CHECK
-from core.spec import Target
-from core.text import json_text
+from core.selfcheck.run import SELF_CHECK, SelfCheckPlan
+from core.workload.spec import Target
 
 
 @click.command("selfcheck")

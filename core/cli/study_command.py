@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from core.base.schema import UserError
+from core.base.text import json_text
 from core.cli.files import FILE, Failure, check_writable, conclude, refusing, together, write_out
 from core.cli.lists import ListsCommand
 from core.cli.terminal import say, shown_progress
-from core.schema import UserError
+from core.rounds.study import new_id
 from core.studies.kind import Context, Kind, Task
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, NullRecorder, Stop, StudyTools, metering, watching
 from core.studies.store_queue import StoreQueue
-from core.studies.study import new_id
-from core.text import json_text
 from core.worker.protocol import Launcher
 
 if TYPE_CHECKING:

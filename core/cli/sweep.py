@@ -8,23 +8,21 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from core.analysis.cudnn import cudnn_note
-from core.analysis.execution import expected_words, has_tf32
-from core.analysis.memory import estimate_bytes
+from core.base.numbers import byte_size
 from core.cli.choices import make_plan, plan_options
 from core.cli.files import BadInput, refusing
 from core.cli.model_code import launcher_for
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices, resources
-from core.numbers import byte_size
-from core.spec import Target
-from core.studies.sweep.best_cpu import LOOK, LOOK_BATCHES, LOOK_S, compared_targets, cpu_settings
-from core.studies.sweep.fits import check_fits
-from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.presets import PRESETS, Here, preset_targets
+from core.rounds.answer.best_cpu import LOOK_BATCHES
+from core.rounds.plan import SweepPlan, check_fits
+from core.studies.sweep.kind import SWEEP, new_run
+from core.studies.sweep.presets import LOOK, LOOK_S, PRESETS, Here, compared_targets, cpu_settings, preset_targets
 from core.studies.sweep.proposal import budget_words, with_proposed_budget
-from core.studies.sweep.start import new_run
+from core.workload.cudnn import cudnn_note
+from core.workload.execution import expected_words, has_tf32
+from core.workload.memory import estimate_bytes
+from core.workload.spec import Target
 
 
 @study_command(SWEEP)

@@ -1,7 +1,7 @@
 """Output of commands: answers on stdout, messages on stderr, a progress bar during measurements.
 
-Nothing else prints. Outside text is cleaned (:mod:`core.text`). In a terminal a table's header is highlighted; a pipe
-gets plain lines.
+Nothing else prints. Outside text is cleaned (:mod:`core.base.text`). In a terminal a table's header is highlighted; a
+pipe gets plain lines.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 import click
 
-from core.files import reason
-from core.numbers import duration, headers
+from core.base.files import reason
+from core.base.numbers import duration, headers
+from core.base.text import clean, in_lines, json_text
 from core.studies.progress import Progress
-from core.text import clean, in_lines, json_text
 
 REFRESH_S = 2.0
 BAR_CHARS = 20

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from core.base.files import is_folder, look, reason
+from core.base.numbers import counted, percent, table
+from core.base.text import in_lines, shown
 from core.cli.files import FILE, BadInput, json_flag, refusing
 from core.cli.terminal import show, show_json
-from core.files import is_folder, look, reason
-from core.numbers import counted, percent, table
-from core.text import in_lines, shown
 from core.traces.record import PARTS, DeviceTrace, HostOp, Part, TraceReport
 
 PATTERN = "*.xplane.pb"

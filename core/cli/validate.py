@@ -7,24 +7,23 @@ from typing import Any
 
 import click
 
+from core.base.numbers import counted, duration, moment
+from core.base.text import json_text
 from core.cli.devices import is_this_machine
 from core.cli.files import BadInput, check_writable, refusing, write_out
 from core.cli.gpus import own_path
 from core.cli.study_command import Asked, History, study_command
 from core.hardware.catalogue import GpuSpec, UnknownGpu, catalogue, find_gpu
-from core.hardware.host import NAMED_KINDS
-from core.hardware.host_kinds import kind_of
+from core.hardware.host import NAMED_KINDS, kind_of
 from core.hardware.own_cards import load_own
 from core.machine.environment import Devices, list_devices
-from core.numbers import counted, duration, moment
-from core.spec import Target
+from core.rounds.study import new_id
 from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
-from core.studies.study import new_id
 from core.studies.validation.kind import VALIDATION
-from core.studies.validation.plan import MINUTES, ValidationPlan, make_plan
+from core.studies.validation.record import MINUTES, ValidationPlan, make_plan
 from core.studies.validation.run import new_study
-from core.text import json_text
+from core.workload.spec import Target
 
 LEAST_MINUTES, MOST_MINUTES = 2.0, 600.0
 

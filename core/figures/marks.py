@@ -10,9 +10,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from core.analysis.statistics import MIN_UNITS
-from core.evidence import Label
+from core.base.evidence import Label
+from core.base.numbers import number
 from core.figures.style import GUIDE, LINE_PX, Look, literal
-from core.numbers import number
 
 FAILED_WORDS = {
     "out_of_memory": "out of memory",

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import plotly.graph_objects as go
 
-from core.evidence import Environment, Label
-from core.numbers import counted, number
-from core.text import clean
+from core.base.evidence import Environment, Label
+from core.base.numbers import counted, number
+from core.base.text import clean
 
 GUIDE, GRID = "#888888", "rgba(136,136,136,0.22)"
 INK, PAPER = "#16212B", "#FFFFFF"

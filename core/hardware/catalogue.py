@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from core.money import Money
-from core.schema import Currency, Frozen, PerHour, PriceDay, UserError
+from core.base.money import Money
+from core.base.schema import Currency, Frozen, PerHour, PriceDay, UserError
 
 FILE = Path(__file__).parent.parent / "data" / "gpus.json"
 SLOT_W = 75

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from core.frameworks import FRAMEWORKS, Execution, Precision
+from core.base.frameworks import FRAMEWORKS, Execution, Precision
+from core.base.schema import Frozen
 from core.hardware.layers import CONVOLUTIONS, LayerClass
-from core.schema import Frozen
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_model.json"
 

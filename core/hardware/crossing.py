@@ -21,17 +21,17 @@ import numpy as np
 
 from core.analysis.numerics import bisect, rising_zeros, runs, zero_between
 from core.analysis.statistics import Array, normal_quantile
+from core.base.numbers import WHOLE, first_batch, last_batch, number
 from core.hardware.catalogue import GpuSpec
-from core.hardware.conditions import USUAL, Conditions
 from core.hardware.constants import constants
-from core.hardware.model import HostOverhead, predict
+from core.hardware.host import USUAL, Conditions, HostOverhead
+from core.hardware.model import predict
 from core.hardware.recorded import CardCurve
-from core.names import are
-from core.numbers import WHOLE, first_batch, last_batch, number
-from core.spec import Target, Workload
-from core.studies.sweep.answer import Answer, CellStats, Machine
-from core.studies.sweep.best_cpu import setting_words
-from core.studies.sweep.record import Run
+from core.rounds.answer.answer import Answer, CellStats, Machine
+from core.rounds.answer.best_cpu import setting_words
+from core.rounds.run import Run
+from core.workload.names import are
+from core.workload.spec import Target, Workload
 
 PER_OCTAVE = 24  # evaluation points per doubling
 Z_95 = normal_quantile(0.975)

@@ -12,7 +12,9 @@ from itertools import groupby, pairwise
 
 import plotly.graph_objects as go
 
-from core.figures.marks import Point, add_band, add_curve, bounds_text, few_starts, with_gaps
+from core.base.numbers import WHOLE, first_batch, number
+from core.base.text import sentence_case
+from core.figures.marks import Point, add_band, add_curve, bounds_text, few_starts, whiskers, with_gaps
 from core.figures.style import (
     GUIDE,
     TARGET_LOOKS,
@@ -28,18 +30,16 @@ from core.figures.style import (
     within_reach,
 )
 from core.hardware.catalogue import GpuSpec
-from core.hardware.compare import CardReading
+from core.hardware.compare import CardReading, RooflinePoint
 from core.hardware.crossing import ModelledCrossover
-from core.hardware.host import HostCosts
+from core.hardware.host import BUILD_WORDS, HostCosts
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.model import Limit
+from core.hardware.published import Points, Published, agreement
 from core.hardware.recorded import CardCurve, RecordedStep
-from core.numbers import WHOLE, first_batch, number
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.busy import machine_line
-from core.studies.sweep.figures import workload_line
-from core.studies.sweep.record import Run
-from core.text import sentence_case
+from core.rounds.answer.answer import Answer, machine_line
+from core.rounds.run import Run
+from core.rounds.show.figures import workload_line
 
 MODELLED = "modelled"
 CARD_LOOKS = (
@@ -371,3 +371,108 @@ def limits_figure(run: Run, spec: GpuSpec, curve: CardCurve, costs: HostCosts) -
 
 def _sum_ms(point: Modelled) -> float:
     return sum(getattr(point.parts, f"{part}_ms") for part in PARTS)
+
+
+HOW = "Filled with a dot: published, without interval. Dashed and hollow: modelled, with its 95 % interval."
+
+
+def published_figure(entry: Published, curve: CardCurve, costs: HostCosts) -> go.Figure:
+    """Draw step time (ms) by batch: the entry's CPU and GPU as published, and its GPU as modelled."""
+    figure = go.Figure()
+    cpu, gpu, *_ = TARGET_LOOKS
+    modelled = [point for point in curve.known if isinstance(point, Modelled)]
+    if entry.cpu is not None:
+        add_curve(figure, _points(entry.cpu_points), short(entry.cpu, NAME), cpu, "published", "cpu")
+    add_curve(figure, [_published_point(one) for one in modelled], entry.gpu, gpu, "modelled", "modelled")
+    add_curve(figure, _points(entry.gpu_points), entry.gpu, gpu, "published", "gpu")
+    given = [ms for _, ms in (*entry.cpu_points, *entry.gpu_points)]
+    middles = [*given, *(one.step_ms for one in modelled)]
+    ends = [end for one in modelled for end in (one.low_ms, one.high_ms)]
+    batches = [batch for batch, _ in (*entry.cpu_points, *entry.gpu_points)] + [one.batch for one in modelled]
+    figure.update_xaxes(batch_axis(batches))
+    figure.update_yaxes(log_axis("Step time (ms)", log_range(within_reach(middles, ends, REACH))))
+    foot = [
+        agreement((entry, curve)).sentence,
+        HOW,
+        "No host overhead: kernels alone were timed." if entry.host is None else host_line(costs),
+        f"Published by {entry.source}",
+    ]
+    title = f"Step time: published {'GPU' if entry.cpu is None else 'CPU and GPU'}, modelled GPU"
+    about = f"{entry.workload.title}; {entry.framework}; modelled as {BUILD_WORDS[entry.build]}"
+    rows = 1 + bool(modelled) + (entry.cpu is not None)
+    return frame(figure, title, [about], foot, legend_rows=rows, plot_px=260)
+
+
+def _points(points: Points) -> list[Point]:
+    return [
+        Point(batch, ms, None, None, f"batch {batch:,}, published<br>{number(ms)} ms (no interval: none was published)")
+        for batch, ms in points
+    ]
+
+
+def _published_point(one: Modelled) -> Point:
+    hover = f"batch {one.batch:,}, modelled<br>{bounds_text(one.step_ms, one.low_ms, one.high_ms, 'ms')}"
+    return Point(one.batch, one.step_ms, one.low_ms, one.high_ms, f"{hover}<br>most of it: {one.limited_by}")
+
+
+LOOK = TARGET_LOOKS[1]
+WORDS_SHARE = 0.24  # share of the axis that the label of a batch takes in a narrow chart
+ROOM_BELOW = 2.5  # factor of room for the label under the lowest point
+
+
+def roofline_figure(spec: GpuSpec, peak_tflops: float, title: str, points: Sequence[RooflinePoint]) -> go.Figure:
+    """Draw TFLOP/s over FLOP per byte: the card's roof with its ridge, and the workload ``title`` at each batch."""
+    figure = go.Figure()
+    ridge = peak_tflops * 1e3 / spec.bandwidth_gb_s
+    x = log_range([*(point.intensity for point in points), ridge / 4, ridge * 4])
+    roof = [(at, min(peak_tflops, at * spec.bandwidth_gb_s * 1e-3)) for at in (x[0], ridge, x[1])]
+    figure.add_scatter(
+        x=[at for at, _ in roof], y=[rate for _, rate in roof], mode="lines", line={"color": GUIDE, "width": 2.4},
+        name=f"roof: {number(peak_tflops)} TFLOP/s, {number(spec.bandwidth_gb_s)} GB/s (facts of the card)",
+        hoverinfo="skip",
+    )  # fmt: skip
+    rows = 1 + sum(_add_points(figure, spec, points, label) for label in (MODELLED, "measured", "recorded"))
+    _name_batches(figure, points, x)
+    y = log_range([*(rate for _, rate in roof), *(point.reached_tflops / ROOM_BELOW for point in points)])
+    figure.update_xaxes(log_axis("Arithmetic intensity (FLOP a byte)", x))
+    figure.update_yaxes(log_axis("Rate (TFLOP/s)", y))
+    notes = [
+        "Bars: 95 % intervals. Below the slope memory bandwidth bounds the rate, below the flat part the peak; far "
+        "below both, launches and the host do.",
+        NOTHING_RAN,
+    ]
+    head = f"Roofline of {short(spec.name, 28)} (steps modelled)"
+    return frame(figure, head, [title], notes, legend_rows=rows, plot_px=300)
+
+
+def _add_points(figure: go.Figure, spec: GpuSpec, points: Sequence[RooflinePoint], label: str) -> int:
+    """Add the steps of one label, and return the number of legend lines."""
+    mine = [point for point in points if point.label == label]
+    if not mine:
+        return 0
+    modelled = label == MODELLED
+    name = literal(f"steps on {short(spec.name, 28)} ({label})")
+    figure.add_scatter(
+        x=[p.intensity for p in mine], y=[p.reached_tflops for p in mine], mode="lines+markers", name=name,
+        line={**LOOK.line("modelled"), "width": 1.4, "dash": "dash" if modelled else "solid"},
+        marker=LOOK.marker("modelled" if modelled else "recorded"),
+        error_y=whiskers([(p.reached_tflops, p.low_tflops, p.high_tflops) for p in mine], LOOK.colour, 0.9, 3),
+        customdata=[[p.batch, p.attainable_tflops] for p in mine],
+        hovertemplate=f"<b>{name}</b><br>batch %{{customdata[0]:,}}<br>%{{y:.3g}} TFLOP/s of at most "
+        "%{customdata[1]:.3g}<extra></extra>",
+    )  # fmt: skip
+    return 1
+
+
+def _name_batches(figure: go.Figure, points: Sequence[RooflinePoint], x: tuple[float, float]) -> None:
+    """Write batches below their points, from the largest down, wherever there is room for the text."""
+    span, last = math.log10(x[1] / x[0]), math.inf
+    for point in reversed(points):
+        at = math.log10(point.intensity)
+        if at > last - WORDS_SHARE * span:
+            continue
+        last = at
+        figure.add_annotation(
+            x=at, y=math.log10(point.reached_tflops), text=f"batch {point.batch:,}", showarrow=False, xanchor="left",
+            yanchor="top", xshift=9, yshift=-6, font={"size": 11.5},
+        )  # fmt: skip

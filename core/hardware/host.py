@@ -1,17 +1,27 @@
 """The cost of driving a device on a machine's CPU: per step, per operation, and added to a step by the loop of ``fit``.
 
-It is measured (core.hardware.host_study, core.hardware.host_loop) or assumed for a kind of host
-(core.hardware.host_kinds).
+It is measured (core.hardware.host_study, core.hardware.host_study) or assumed for a kind of host
+(core.hardware.host).
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Literal, get_args
 
-from core.frameworks import Compiled
-from core.hardware.model import HostOverhead
+from pydantic import Field
 
+from core.base.frameworks import Compiled
+from core.base.schema import Frozen
+from core.workload.spec import Target
+
+Microseconds = Annotated[float, Field(ge=0)]
 HostKind = Literal["unnamed", "weak", "desktop", "recent_desktop", "server", "recent_server"]
 KIND_WORDS: dict[HostKind, str] = {
     "unnamed": "a host that nobody named",
@@ -24,6 +34,21 @@ KIND_WORDS: dict[HostKind, str] = {
 NAMED_KINDS: tuple[HostKind, ...] = tuple(kind for kind in get_args(HostKind) if kind != "unnamed")
 HostLabel = Literal["measured", "recorded", "assumed"]
 COSTS = ("per_op_us", "xla_call_us", "eager_op_us", "step_us", "fit_us")
+
+
+class HostOverhead(Frozen):
+    """The time that the machine's CPU spends on driving a device, in microseconds.
+
+    ``per_op_us`` per operation of a graph, ``eager_op_us`` per operation run eagerly, ``xla_call_us`` per compiled
+    step, ``step_us`` per step of any kind, ``fit_us`` added to a step by the loop of ``fit``.
+    """
+
+    per_op_us: Microseconds
+    xla_call_us: Microseconds
+    eager_op_us: Microseconds
+    step_us: Microseconds
+    fit_us: Microseconds = 0.0
+    label: Literal["measured", "assumed"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +115,124 @@ class HostCosts:
 
     def _with(self, field: str, more_us: float) -> HostOverhead:
         return self.host.model_copy(update={field: max(0.0, getattr(self.host, field) + more_us)})
+
+
+Build = Literal["unnamed", "keras", "fused"]
+"""``unnamed``: not stated, so both are plausible (core.hardware.plausible). ``keras``: Keras 3 on TensorFlow, as it is
+installed. ``fused``: normalisation, loss and optimizer in one kernel each.
+"""
+BUILD_WORDS: dict[Build, str] = {"unnamed": "build not named", "keras": "Keras 3", "fused": "a vendor's fused build"}
+NAMED_BUILDS: dict[Build, float] = {"keras": 0.5, "fused": 0.5}
+"""Probability of each build if none was named: a judgement."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Data path, build and loop of a step.
+
+    ``fed``: each batch crosses the link. ``under_fit``: the step includes what the loop of ``fit`` itself costs.
+    """
+
+    fed: bool = False
+    build: Build = "keras"
+    under_fit: bool = False
+
+    def as_built(self, target: Target) -> Target:
+        """Return the target as this build runs it: a fused build leaves no choice to Keras and runs its graph."""
+        if self.build == "fused" and target.execution == "keras":
+            return target.model_copy(update={"execution": "graph"})
+        return target
+
+
+USUAL = Conditions()
+
+
+FILE = Path(__file__).parent.parent / "data" / "hosts.json"
+
+Spread = Annotated[float, Field(ge=1)]
+
+
+class KindCosts(Frozen):
+    """Microseconds of one kind of host. ``spread``: factor up and down that covers 95 % of its machines."""
+
+    step_us: Microseconds
+    op_us: Microseconds
+    eager_op_us: Microseconds
+    xla_call_us: Microseconds
+    fit_us: Microseconds
+    spread: Spread
+    source: str
+
+
+@cache
+def kinds() -> Mapping[HostKind, KindCosts]:
+    """Return the kinds that Breakeven ships."""
+    return _Kinds.model_validate_json(FILE.read_text(encoding="utf-8")).kinds
+
+
+class _Kinds(Frozen):
+    kinds: Mapping[HostKind, KindCosts]
+
+
+USUAL_KIND: HostKind = "unnamed"
+FILL_IN_KIND: HostKind = "recent_desktop"
+"""The kind that stands in for what a measured host's study does not measure."""
+
+
+WEAK_CORES = 2
+_SERVER = re.compile(r"xeon|epyc|graviton|neoverse", re.IGNORECASE)
+_RECENT = re.compile(
+    r"core.* i\d-1\d{4}|core.* ultra|ryzen .*[5-9]\d{3}|threadripper .*[5-9]\d{3}"
+    r"|epyc (7\d\d3|[489]\d{3})|xeon.* (w\d?-?[23]|\w* ?\d[3-6]\d\d)|graviton[3-9]",
+    re.IGNORECASE,
+)
+"""Names of CPUs of 2020 and later: Core from the tenth generation, Ryzen and Threadripper from 5000, EPYC from Milan,
+Xeon from Ice Lake."""
+_DESKTOP = re.compile(r"core|ryzen|threadripper", re.IGNORECASE)
+
+
+def kind_of(cpu: str, cores: int | None) -> HostKind:
+    """Return the kind of host that a machine with this CPU is; :data:`USUAL_KIND` where its name does not say."""
+    if cores is not None and cores <= WEAK_CORES:
+        return "weak"
+    if _SERVER.search(cpu):
+        return "recent_server" if _RECENT.search(cpu) else "server" if re.search(r"\d{4}", cpu) else USUAL_KIND
+    if _DESKTOP.search(cpu):
+        return "recent_desktop" if _RECENT.search(cpu) else "desktop"
+    return USUAL_KIND
+
+
+def costs_of_kind(kind: HostKind, execution: Compiled) -> HostCosts:
+    """Return the costs of a host of that kind for steps of that execution, labelled assumed."""
+    own = _any_kind() if kind == "unnamed" else kinds()[kind]
+    host = HostOverhead(
+        per_op_us=own.op_us,
+        xla_call_us=own.xla_call_us,
+        eager_op_us=own.eager_op_us,
+        step_us=own.step_us,
+        fit_us=own.fit_us,
+        label="assumed",
+    )
+    source = f"Assumed for {KIND_WORDS[kind]}: {own.source}"
+    op = _spread(own.eager_op_us if execution == "eager" else own.op_us, own.spread)
+    fit = _spread(own.fit_us, own.spread)
+    return HostCosts(
+        host, execution, _spread(own.step_us, own.spread), op, source, "assumed",
+        FitCost(fit.us, fit.low_us, fit.high_us, source, "assumed"), kind, own.spread,
+    )  # fmt: skip
+
+
+@cache
+def _any_kind() -> KindCosts:
+    """Return the geometric means over all kinds, with a spread that covers the spread of each kind around them."""
+    every = list(kinds().values())
+    costs = {
+        name: math.exp(fmean(math.log(max(getattr(each, name), 1.0)) for each in every))
+        for name in ("step_us", "op_us", "eager_op_us", "xla_call_us", "fit_us")
+    }
+    spread = max(each.spread * max(each.op_us / costs["op_us"], costs["op_us"] / each.op_us) for each in every)
+    return KindCosts(**costs, spread=spread, source="the middle of all kinds of hosts that published steps tell of")
+
+
+def _spread(us: float, spread: float) -> Cost:
+    return Cost(us, us / spread, us * spread)

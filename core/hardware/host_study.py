@@ -15,14 +15,15 @@ from statistics import median
 import numpy as np
 
 from core.analysis.statistics import Array, bounded_median
-from core.frameworks import Compiled
-from core.hardware.host import Cost, HostCosts, HostLabel
-from core.hardware.host_kinds import FILL_IN_KIND, costs_of_kind
-from core.hardware.model import HostOverhead
+from core.base.evidence import Environment, same_machine
+from core.base.frameworks import Compiled
+from core.base.schema import UserError
+from core.hardware.host import FILL_IN_KIND, Cost, FitCost, HostCosts, HostLabel, HostOverhead, costs_of_kind
 from core.hardware.work import ops_of
-from core.schema import UserError
-from core.spec import Mode
+from core.rounds.answer.loop import added, loop_name
+from core.rounds.run import Run
 from core.studies.host.record import HostStudy, host_target
+from core.workload.spec import Mode
 
 US_PER_MS = 1e3
 DRIVER_US, DRIVER_LOW_US, DRIVER_HIGH_US = 6.0, 3.0, 9.0
@@ -155,3 +156,24 @@ def _misfit(study: HostStudy, counts: dict[int, float], step_us: float, op_us: f
         if times:
             worst = max(worst, abs(US_PER_MS * median(times) / (step_us + op_us * count) - 1))
     return worst
+
+
+def with_loop_of(costs: HostCosts, host: Environment | None, run: Run, index: int) -> HostCosts:
+    """Return costs measured on ``host`` with what the loop added to the steps of the run's target ``index``.
+
+    They are returned unchanged if the run is of another machine or did not measure the loop.
+    """
+    found = next((added(cost) for cost in run.loops if cost.target == index), None)
+    if found is None or not same_machine(host, run.environment):
+        return costs
+    us = _us(found.step_ms)
+    low_us, high_us = (None if ms is None else _us(ms) for ms in (found.low_ms, found.high_ms))
+    label: HostLabel = "measured" if run.label == "measured" else "recorded"
+    source = f"what {loop_name(run)} added to a step of {run.names[index]} in {run.name}"
+    fit = FitCost(us, low_us, high_us, source, label)
+    return replace(costs, host=costs.host.model_copy(update={"fit_us": us}), fit=fit)
+
+
+def _us(ms: float) -> float:
+    """Convert to microseconds; noise may put the loop below the bare steps, but it saves nothing."""
+    return US_PER_MS * max(0.0, ms)

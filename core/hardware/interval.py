@@ -3,7 +3,7 @@
 Log errors (measured / modelled) fall into classes by family and by what limits the step. A class keeps quantiles of the
 errors on chips and on sources to which the constants had not been fitted; each source and card has its own weight, so
 that many rows of one table do not count as many tables. If launches limit the step, the host determines its time: the
-error is then the host's spread (:mod:`core.hardware.host_kinds`), or what a host study leaves open, beside the error
+error is then the host's spread (:mod:`core.hardware.host`), or what a host study leaves open, beside the error
 with a known host. Without similar evidence the interval widens by a stated factor, or the number is withheld with the
 reason.
 """
@@ -19,15 +19,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from core.families.code import Code
+from core.base.schema import Frozen
 from core.hardware.catalogue import GpuSpec
-from core.hardware.conditions import USUAL, Build, Conditions
 from core.hardware.constants import Constants, constants
+from core.hardware.host import USUAL, Build, Conditions, HostOverhead
 from core.hardware.layers import CONVOLUTIONS
-from core.hardware.model import HostOverhead, Limit, ModelledParts, predict, runs_as
+from core.hardware.model import Limit, ModelledParts, predict, runs_as
 from core.hardware.work import ops_of
-from core.schema import Frozen
-from core.spec import Target, Workload
+from core.networks.families.code import Code
+from core.workload.spec import Target, Workload
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_errors.json"
 CONFIDENCE = 0.95

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from core.architecture.counts import LayerCount, shapes
-from core.architecture.graph import Graph, Layer
-from core.architecture.rule import Shape
-from core.families import Network
-from core.families.graph_network import GraphNetwork
-from core.families.mlp import Mlp
+from core.networks.architecture.counts import LayerCount, shapes
+from core.networks.architecture.graph import Graph, Layer
+from core.networks.architecture.rule import Shape
+from core.networks.families import Network
+from core.networks.families.graph_network import GraphNetwork
+from core.networks.families.mlp import Mlp
 
 LayerClass = Literal[
     "dense", "convolution", "pointwise", "winograd", "grouped", "depthwise", "attention", "recurrent", "normalisation",

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from core.analysis.execution import expected_words, resolved
-from core.frameworks import Precision
+from core.base.frameworks import Precision
 from core.hardware.catalogue import GpuSpec
-from core.hardware.conditions import USUAL, Build, Conditions
 from core.hardware.constants import AS_OTHERS, KINDS, PEAKS, Constants, Peak
-from core.hardware.op_table import Floats, OpTable, step_table
-from core.schema import Frozen
-from core.spec import Target, Workload
+from core.hardware.host import USUAL, Build, Conditions, HostOverhead
+from core.hardware.work import Floats, OpTable, step_table
+from core.workload.execution import expected_words, resolved
+from core.workload.spec import Target, Workload
 
 Limit = Literal["launch", "bandwidth", "arithmetic", "transfer", "host"]
 INPUT_BYTES, LABEL_BYTES = 4, 8
@@ -42,23 +40,6 @@ _MS_PER_US = 1e-3
 
 Times = TypeVar("Times", float, NDArray[np.float64])
 """Milliseconds (or the quantities behind them) of one operation, or of many at once, as in the accuracy benchmark."""
-
-Cost = Annotated[float, Field(ge=0)]
-
-
-class HostOverhead(Frozen):
-    """The time that the machine's CPU spends on driving a device, in microseconds.
-
-    ``per_op_us`` per operation of a graph, ``eager_op_us`` per operation run eagerly, ``xla_call_us`` per compiled
-    step, ``step_us`` per step of any kind, ``fit_us`` added to a step by the loop of ``fit``.
-    """
-
-    per_op_us: Cost
-    xla_call_us: Cost
-    eager_op_us: Cost
-    step_us: Cost
-    fit_us: Cost = 0.0
-    label: Literal["measured", "assumed"]
 
 
 @dataclass(frozen=True)

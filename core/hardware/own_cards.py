@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from core.architecture.strict_json import parse
-from core.files import READ_ONLY, look, read_limited, read_only, write_whole
+from core.base.files import READ_ONLY, look, read_limited, read_only, write_whole
+from core.base.schema import Frozen, UserError, as_user_error
+from core.base.text import shown
 from core.hardware.catalogue import (
     OTHER,
     CacheMegabytes,
@@ -31,8 +32,7 @@ from core.hardware.catalogue import (
     check_names,
     make_spec,
 )
-from core.schema import Frozen, UserError, as_user_error
-from core.text import shown
+from core.networks.architecture.strict_json import parse
 
 FILE_NAME = "gpus.json"
 """Name of the file in the data folder."""

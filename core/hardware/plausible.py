@@ -14,19 +14,27 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from core.analysis.execution import expected
 from core.analysis.numerics import bisect
+from core.base.numbers import first_batch, percent
 from core.hardware.catalogue import GpuSpec
-from core.hardware.conditions import BUILD_WORDS, NAMED_BUILDS, USUAL, Build, Conditions
 from core.hardware.crossing import ModelledCrossover, cross
-from core.hardware.host import KIND_WORDS, HostCosts, HostKind
-from core.hardware.host_kinds import costs_of_kind
+from core.hardware.host import (
+    BUILD_WORDS,
+    KIND_WORDS,
+    NAMED_BUILDS,
+    USUAL,
+    Build,
+    Conditions,
+    HostCosts,
+    HostKind,
+    costs_of_kind,
+)
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.recorded import SPAN_95, CardCurve, Point, Recording, named_curve
-from core.numbers import first_batch, percent
-from core.spec import Target, Workload
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.record import Run
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.workload.execution import expected
+from core.workload.spec import Target, Workload
 
 Array = NDArray[np.float64]
 

@@ -17,20 +17,17 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from core.analysis.execution import expected
-from core.evidence import Block, Environment, Gpu, PositiveMs, Warning
+from core.base.evidence import Block, Environment, Gpu, PositiveMs, Warning
+from core.base.numbers import counted, percent
+from core.base.schema import Frozen
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
-from core.hardware.conditions import Build, Conditions
-from core.hardware.host import Cost, FitCost, HostCosts
-from core.hardware.host_kinds import HostKind, costs_of_kind
+from core.hardware.host import Build, Conditions, Cost, FitCost, HostCosts, HostKind, HostOverhead, costs_of_kind
 from core.hardware.interval import Modelled
-from core.hardware.model import HostOverhead
 from core.hardware.plausible import card_curve
 from core.hardware.recorded import CardCurve
-from core.numbers import counted, percent
-from core.schema import Frozen
-from core.spec import Batch, Target, Workload
-from core.studies.sweep.record import Cell, Round, Run
+from core.rounds.run import Cell, Round, Run
+from core.workload.execution import expected
+from core.workload.spec import Batch, Target, Workload
 
 FILE = Path(__file__).parent.parent / "data" / "published.json"
 RUN_PREFIX = "published-"

@@ -20,20 +20,19 @@ from itertools import groupby
 from statistics import fmean, median
 from typing import Literal
 
-from core.analysis.execution import resolved
+from core.base.numbers import counted
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
-from core.hardware.conditions import USUAL, Conditions
 from core.hardware.constants import constants
-from core.hardware.host import HostCosts
+from core.hardware.host import USUAL, Conditions, HostCosts, HostOverhead
 from core.hardware.interval import Modelled, Region, Withheld, class_of, errors, family_of, modelled_step
-from core.hardware.model import HostOverhead, Limit, predict
-from core.numbers import counted
-from core.spec import Target, Workload
-from core.studies.sweep.analyse import cell_statistics
-from core.studies.sweep.answer import CellStats
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.ran_as import resolved_target
-from core.studies.sweep.record import Run
+from core.hardware.model import Limit, predict
+from core.rounds.answer.analyse import cell_statistics
+from core.rounds.answer.answer import CellStats
+from core.rounds.plan import SweepPlan
+from core.rounds.ran_as import resolved_target
+from core.rounds.run import Run
+from core.workload.execution import resolved
+from core.workload.spec import Target, Workload
 
 SPAN_95 = 3.92  # standard deviations between the 2.5 % and 97.5 % quantiles of a normal distribution
 

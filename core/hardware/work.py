@@ -3,7 +3,7 @@
 A layer's operations are its main kernel (a matrix product, a convolution) and the element-wise passes that TensorFlow
 runs around it as separate kernels. Training adds the loss, the gradients in reverse order and the optimizer. XLA fuses
 element-wise passes with each other and with the layers before them, so that they launch and move less; a fused build
-(:mod:`core.hardware.conditions`) has one kernel per layer, loss and variable, but still one after the other.
+(:mod:`core.hardware.host`) has one kernel per layer, loss and variable, but still one after the other.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.analysis.execution import expected
-from core.hardware.conditions import Build
+from core.hardware.constants import KINDS
+from core.hardware.host import Build
 from core.hardware.layers import PRODUCTS, LayerClass, Product, Shaped, shaped_layers
-from core.spec import Optimizer, Target, Workload
+from core.workload.execution import expected
+from core.workload.spec import Optimizer, Target, Workload
 
 OpClass = LayerClass | Literal["loss", "optimizer"]
 Phase = Literal["forward", "backward", "optimizer"]
@@ -267,3 +268,41 @@ def _update(layer: Shaped, optimizer: Optimizer, how: _How) -> list[Op]:
     if how.half and not how.fused:  # a half-precision copy of the weights and a single-precision copy of the gradient
         kernels, moved = kernels + 2 * variables, moved + 2 * (WIDTH_BYTES + HALF_BYTES)
     return [Op(f"{layer.count.name} update", "optimizer", "optimizer", kernels, update.passes * size, moved * size)]
+
+
+Floats = NDArray[np.float64]
+TENSOR_KINDS = PRODUCTS | {"attention", "recurrent"}
+
+
+@dataclass(frozen=True, eq=False)
+class OpTable:
+    """Arrays with one entry per operation.
+
+    ``kind`` is its index in :data:`~core.hardware.constants.KINDS`; ``tensor`` is True if it may use tensor cores; the
+    rest is as in :class:`~core.hardware.work.Op`.
+    """
+
+    kind: NDArray[np.int64]
+    kernels: Floats
+    flops: Floats
+    bytes: Floats
+    tiles: Floats
+    tensor: NDArray[np.bool_]
+
+
+def table_of(ops: tuple[Op, ...]) -> OpTable:
+    """Convert operations to arrays."""
+    return OpTable(
+        kind=np.array([KINDS.index(op.kind) for op in ops]),
+        kernels=np.array([op.kernels for op in ops], dtype=float),
+        flops=np.array([op.flops for op in ops]),
+        bytes=np.array([op.bytes for op in ops]),
+        tiles=np.array([op.tiles for op in ops]),
+        tensor=np.array([op.tensor and op.kind in TENSOR_KINDS for op in ops]),
+    )
+
+
+@lru_cache(maxsize=4096)
+def step_table(workload: Workload, target: Target, batch: int, build: Build, flash: bool = False) -> OpTable:
+    """Return the operations of one step; the execution of ``target`` must not be left to Keras."""
+    return table_of(ops_of(workload, target, batch, build, flash))

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from core.evidence import Outcome
-from core.numbers import byte_size
-from core.schema import Frozen
+from core.base.evidence import Outcome
+from core.base.numbers import byte_size
+from core.base.schema import Frozen
 
 ROOT = Path("/")
 UNLIMITED = 2**60  # version 1 writes a number close to 2**63 for "no limit"

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import psutil
 
-from core.evidence import Environment, Gpu, Resources, whole_cores
-from core.frameworks import MAX_REPLICAS
+from core.base.evidence import Environment, Gpu, Resources, whole_cores
+from core.base.frameworks import MAX_REPLICAS
+from core.base.schema import UserError
 from core.machine.cgroup import read_limits
 from core.machine.gpu_facts import gpu_facts
 from core.machine.gpu_notes import NO_ARM, NO_WINDOWS, GpuNote, gpu_notes, why_unusable
 from core.machine.nvml import Nvml
-from core.schema import UserError
-from core.spec import Target
+from core.workload.spec import Target
 
 CUDA_WHEELS = ("nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12")
 PACKAGES = (
@@ -52,7 +52,7 @@ class Devices(Resources):
 
     @property
     def gpus_at_once(self) -> str | None:
-        """Device of a target that uses all GPUs (at most :data:`core.frameworks.MAX_REPLICAS`), such as gpu:0+1.
+        """Device of a target that uses all GPUs (at most :data:`core.base.frameworks.MAX_REPLICAS`), such as gpu:0+1.
 
         None with fewer than two.
         """

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from core.evidence import Gpu
+from core.base.evidence import Gpu
 from core.machine.gpu_notes import Build, Card, GpuFacts, Library
 from core.machine.nvml import Handle, Nvml
 from core.machine.visible import ORDER, VISIBLE

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.evidence import Gpu
+from core.base.evidence import Gpu
+from core.base.numbers import byte_size
+from core.base.schema import Frozen
 from core.machine.visible import ORDER, VISIBLE, Listed, Visible
-from core.numbers import byte_size
-from core.schema import Frozen
-from core.spec import Target
+from core.workload.spec import Target
 
 Severity = Literal["unusable", "limited", "fact"]
 SEVERITIES: tuple[Severity, ...] = ("unusable", "limited", "fact")

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.frameworks import FRAMEWORKS
-from core.names import all_of
-from core.text import shown
+from core.base.frameworks import FRAMEWORKS
+from core.base.text import shown
+from core.workload.names import all_of
 
 VARIABLE = "BREAKEVEN_PYTHON_{framework}"
 NEEDED = {

@@ -1,6 +1,6 @@
 """Other activity on the machine between two moments: other processes, steal time, the CPU's clock, GPU neighbours.
 
-Causes that slow a GPU itself are read while it computes (:mod:`core.machine.card_sampler`). Sampling is cheap enough
+Causes that slow a GPU itself are read while it computes (:mod:`core.machine.card`). Sampling is cheap enough
 for every round: the busiest processes are only looked for if others use more than 5 % of a core, and then at most every
 two seconds.
 """
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import psutil
 
-from core.evidence import Interference, ProcessUse
+from core.base.evidence import Interference, ProcessUse
 from core.machine.environment import cpu_mhz
 from core.machine.nvml import Handle, Nvml
-from core.spec import Target
+from core.workload.spec import Target
 
 SCAN_FROM_PCT = 5.0  # percent of one core, all other processes together
 SCAN_EVERY_S = 2.0

@@ -22,7 +22,7 @@ import filelock
 import psutil
 from pydantic import Field, ValidationError
 
-from core.schema import Frozen, UserError
+from core.base.schema import Frozen, UserError
 
 try:
     import fcntl

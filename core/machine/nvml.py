@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.evidence import Gpu
+from core.base.evidence import Gpu
 from core.machine.visible import Listed, Visible, visible_cards
-from core.spec import Target
+from core.workload.spec import Target
 
 NO_DRIVER = (9, 12)
 """NVML's errors without a driver: NVML_ERROR_DRIVER_NOT_LOADED, NVML_ERROR_LIBRARY_NOT_FOUND."""
@@ -132,3 +133,10 @@ class Nvml:
 
 def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def free_gpu_bytes(target: Target) -> int | None:
+    """Return the free bytes of a target's GPU (or slice), of several GPUs the least; None if unknown to the driver."""
+    with contextlib.closing(Nvml()) as nvml:
+        asked = [nvml.ask("nvmlDeviceGetMemoryInfo", handle.own) for handle in nvml.handles_of(target)]
+        return min(int(memory.free) for memory in asked) if asked and None not in asked else None

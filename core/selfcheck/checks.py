@@ -15,12 +15,12 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.statistics import bounded_median
-from core.evidence import SLOWDOWNS, mean_of
-from core.numbers import byte_size, counted, duration, number, percent
+from core.base.evidence import SLOWDOWNS, mean_of
+from core.base.numbers import byte_size, counted, duration, number, percent
+from core.rounds.answer.card_use import REASON_WORDS
+from core.rounds.answer.reliability import BUSY_PCT, STEAL_PCT
 from core.selfcheck.record import Part, SelfCheck, TraceReading
 from core.studies.resolution.answer import EQUIVALENT
-from core.studies.sweep.card_use import REASON_WORDS
-from core.studies.sweep.reliability import BUSY_PCT, STEAL_PCT
 from core.traces.record import TRUSTED_RATIO
 from core.worker.timing import MAX_CLOCK_SHARE
 

@@ -6,14 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from core.files import read_limited
+from core.base.files import read_limited
+from core.base.numbers import counted, number, table
+from core.base.schema import UserError, parse_json
+from core.base.text import in_lines
 from core.hardware.host import Cost
 from core.hardware.host_study import host_lines
-from core.numbers import counted, number, table
-from core.schema import UserError, parse_json
 from core.selfcheck.checks import WORDS, Check, run_checks
 from core.selfcheck.record import HOLDS, LACKS, SelfCheck
-from core.text import in_lines
 
 MAX_FILE_BYTES = 2_000_000
 ENDED = {"cancelled": " It was cancelled.", "interrupted": " It was interrupted."}

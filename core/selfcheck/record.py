@@ -5,16 +5,21 @@ Every field is listed here individually, so that nothing gets into the file beca
 
 from __future__ import annotations
 
+import getpass
+import platform
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from core.evidence import CardUse, Ended, Environment, Interference
-from core.schema import Frozen
-from core.spec import Target
+from core.base.evidence import CardUse, Ended, Environment, Interference
+from core.base.schema import Frozen
+from core.rounds.study import Record
 from core.studies.host.record import HostStudy
-from core.studies.study import Record
 from core.traces.record import PARTS, CellTrace
+from core.workload.spec import Target
 
 Part = Literal["cell", "loops", "trace", "factor", "memory", "host", "recurrent", "clusters", "floor", "equal"]
 """Parts in the order of reading; each may fail alone. ``floor`` is the host's own cost, ``equal`` the result of a sweep
@@ -57,7 +62,7 @@ class CardFacts(Frozen):
 
 
 class MachineFacts(Frozen):
-    """The fields of :class:`core.evidence.Environment` that may leave the machine."""
+    """The fields of :class:`core.base.evidence.Environment` that may leave the machine."""
 
     os: Words = ""
     python: Words = ""
@@ -81,7 +86,7 @@ class MachineFacts(Frozen):
 
 
 class Disturbance(Frozen):
-    """Other activity of the machine while a part was read; :class:`core.evidence.Interference` without names."""
+    """Other activity of the machine while a part was read; :class:`core.base.evidence.Interference` without names."""
 
     other_cpu_pct: Some | None = None
     steal_pct: Some | None = None
@@ -236,3 +241,35 @@ class SelfCheck(Record):
     notes: Lines = ()
     readings: Readings = Readings()
     host: HostStudy | None = None
+
+
+UNSAID = "…"
+LEAST_CHARS = 4  # a shorter name is part of too many sentences, and identifies nobody
+NO_SECRETS = frozenset(
+    {"root", "user", "admin", "administrator", "daemon", "nobody", "guest", "home", "ubuntu", "debian", "localhost"}
+)
+"""Default account and host names of systems."""
+_IN_A_NAME = r"[^\s/\\,;:“”\"'()<>]"
+_PATH = re.compile(rf"(?<![\w.])(?:file://)?(?:~|[A-Za-z]:)?[/\\](?:{_IN_A_NAME}*[/\\])*{_IN_A_NAME}*")
+"""Absolute paths only: a slash elsewhere may belong to an operation's name, or a fraction."""
+_UUID = re.compile(r"\b(?:GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
+
+
+def anonymous(text: str) -> str:
+    """Return the text without paths, UUIDs and the names of this host and user."""
+    for name in sorted(_names(), key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", UNSAID, text, flags=re.IGNORECASE)
+    return _UUID.sub(UNSAID, _PATH.sub(UNSAID, text))
+
+
+def _names() -> set[str]:
+    host = _known(platform.node)
+    found = {host, host.partition(".")[0], _known(getpass.getuser), _known(lambda: Path.home().name)}
+    return {name for name in found if len(name) >= LEAST_CHARS and name.lower() not in NO_SECRETS}
+
+
+def _known(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except (OSError, KeyError, ImportError, RuntimeError):  # a user without an entry or a home
+        return ""

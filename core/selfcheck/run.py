@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from core import __version__
-from core.evidence import Ended, Interference
-from core.families import network_from_name
-from core.frameworks import Execution
+from core.base.evidence import Ended, Interference
+from core.base.frameworks import Execution
+from core.base.schema import UserError
 from core.machine.environment import refuse_unusable
-from core.schema import UserError
-from core.selfcheck.private import anonymous
+from core.networks.families import network_from_name
+from core.rounds.answer.analyse import analyse
 from core.selfcheck.record import (
     CellReading,
     Clusters,
@@ -29,15 +29,15 @@ from core.selfcheck.record import (
     Readings,
     SelfCheck,
     TraceReading,
+    anonymous,
 )
-from core.spec import Pipeline, PipelineKind, Target, Workload
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan, run_host_study
-from core.studies.resolution.plan import resolution_plan, spread_batches
+from core.studies.kind import Task
+from core.studies.resolution.answer import shown_from
+from core.studies.resolution.record import resolution_plan, spread_batches
 from core.studies.resolution.run import run_resolution
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words, unheard
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.resolution import shown_from
 from core.worker.clock import Clock
 from core.worker.protocol import (
     CellFailed,
@@ -51,6 +51,7 @@ from core.worker.protocol import (
     TraceSteps,
     Worker,
 )
+from core.workload.spec import Pipeline, PipelineKind, Target, Workload
 
 S = TypeVar("S")
 BUDGET_S = 105.0
@@ -336,3 +337,8 @@ class _Until(threading.Event):
 
     def is_set(self) -> bool:
         return self._wish.is_set() or self._clock.now_s() >= self._end_s
+
+
+SELF_CHECK: Task[SelfCheckPlan, SelfCheck] = Task(
+    name="selfcheck", describe=lambda plan: f"Self-check of {plan.target}", run=run_self_check
+)

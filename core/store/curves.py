@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.store.tables import AT_ONCE, CURVES, RUNS
 from core.studies.kind import Kind
 
 if TYPE_CHECKING:
-    from core.studies.sweep.condensed import CondensedRun
-    from core.studies.sweep.record import Run
+    from core.rounds.answer.condensed import CondensedRun
+    from core.rounds.run import Run
 
 
 def put_curve(db: Connection, kind: Kind[Any, Any, Any], record: Any) -> None:
     """Store the condensed run of a sweep that has rounds, replacing an older one."""
     if not kind.streams or not record.rounds:
         return
-    from core.studies.sweep.condensed import condense  # loads what analyses
+    from core.rounds.answer.condensed import condense  # loads what analyses
 
     found = []
     with suppress(Exception):  # a failure to condense is no reason to lose the run
@@ -38,7 +38,7 @@ def keep_curves(db: Connection, curves: Iterable[CondensedRun]) -> None:
 
 def read_curves(db: Connection, ids: Sequence[str]) -> dict[str, CondensedRun]:
     """Return the stored condensed runs by run, without deleted runs and runs condensed by another version."""
-    from core.studies.sweep.condensed import CONDENSED, CondensedRun
+    from core.rounds.answer.condensed import CONDENSED, CondensedRun
 
     found: dict[str, CondensedRun] = {}
     joined = CURVES.join(RUNS, RUNS.c.id == CURVES.c.run_id)
@@ -53,7 +53,7 @@ def read_curves(db: Connection, ids: Sequence[str]) -> dict[str, CondensedRun]:
 
 def uncondensed(db: Connection, limit: int) -> list[str]:
     """Return fleet runs that lack a condensed run of this version; runs being measured get theirs at their end."""
-    from core.studies.sweep.condensed import CONDENSED
+    from core.rounds.answer.condensed import CONDENSED
 
     kept = select(CURVES.c.run_id).where(CURVES.c.version == CONDENSED)
     there = RUNS.c.part_of.isnot(None), RUNS.c.deleted_at.is_(None), RUNS.c.status != "running", RUNS.c.rounds > 0
@@ -62,7 +62,7 @@ def uncondensed(db: Connection, limit: int) -> list[str]:
 
 def made(ids: Iterable[str], load: Callable[[str], Run]) -> dict[str, CondensedRun]:
     """Condense runs from their rounds; runs that cannot be read are left out."""
-    from core.studies.sweep.condensed import condense
+    from core.rounds.answer.condensed import condense
 
     found: dict[str, CondensedRun] = {}
     for run_id in ids:

@@ -7,10 +7,26 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select, text, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    create_engine,
+    event,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -20,13 +36,108 @@ from sqlalchemy.exc import (
     ProgrammingError,
     SQLAlchemyError,
 )
+from sqlalchemy.schema import CreateColumn, DropTable
 
-from core.files import READ_ONLY
-from core.store.damage import is_damaged, set_aside
-from core.store.tables import MAX_BYTES, META, VERSION, Damaged, ReadOnly, StoreError, StoreUnavailable, make_indices
-from core.store.upgrade import upgrade
+from core.base.files import READ_ONLY
+from core.base.schema import UserError
+from core.store.rows import insert_study
+from core.store.tables import (
+    MAX_BYTES,
+    META,
+    RUNS,
+    VERSION,
+    Damaged,
+    ReadOnly,
+    StoreError,
+    StoreUnavailable,
+    make_indices,
+)
+from core.studies.registry import kind_of
 
-STORE_VERSION = 5  # an older store is upgraded when it is opened (core.store.upgrade)
+try:
+    import fcntl
+except ImportError:  # Windows, where an open file cannot be renamed
+    fcntl = None  # type: ignore[assignment]
+
+SHARED_FIRST, SHARED_SIZE = 0x40000002, 510  # bytes that SQLite locks for reading (its file format, “os.h”)
+CHECKED_BYTES = 300_000_000
+BESIDE = ("-wal", "-shm", "-journal", "")  # the database last: a new one must never find the old one's log
+
+
+def is_damaged(db: Connection) -> bool:
+    """Return True if SQLite finds its own structure broken.
+
+    The check reads the whole file, 0.2 s per 100 MB, so above :data:`CHECKED_BYTES` it is skipped, and damage is
+    reported when it is read. Values of a wrong type cost only their row, so they do not count.
+    """
+    size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    if (db.exec_driver_sql(size).scalar() or 0) > CHECKED_BYTES:
+        return False
+    found = db.exec_driver_sql("PRAGMA quick_check(50)").scalars().all()
+    return any(line != "ok" and " value in " not in str(line) for line in found)
+
+
+def set_aside(path: Path, inode: int) -> Path | None:
+    """Rename the file and its companions, and return its new path.
+
+    None if another process has it open, or has replaced the file meanwhile. Raises OSError.
+    """
+    fd = os.open(path, os.O_RDWR)
+    try:
+        if fcntl is not None:
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, SHARED_SIZE, SHARED_FIRST)
+            except OSError:
+                return None
+        if os.fstat(fd).st_ino != inode or path.stat().st_ino != inode:
+            return None
+        names = (f"{path.name}.damaged-{datetime.now(UTC):%Y-%m-%d}{'' if n == 1 else f'-{n}'}" for n in count(1))
+        aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+        for end in BESIDE:
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
+        return aside
+    finally:
+        os.close(fd)
+
+
+def upgrade(db: Connection) -> None:
+    """Upgrade a store from an earlier version.
+
+    Version 1 knew sweeps only, version 2 kept the other kinds in their own table, version 3 had neither tags nor
+    descriptions. Descriptions are computed later, study by study (:meth:`core.store.Store.describe`); until then a
+    search finds names, titles and targets. Version 4 listed every run separately.
+    """
+    here = {column["name"] for column in inspect(db).get_columns(RUNS.name)}
+    for column in RUNS.columns:
+        if column.name not in here:
+            _add(db, column)
+    META.create_all(db)  # creates only missing tables
+    words = func.lower(RUNS.c.name + "\n" + RUNS.c.title + "\n" + RUNS.c.target_a + "\n" + RUNS.c.target_b)
+    db.execute(update(RUNS).where(RUNS.c.words == "").values(words=words))
+    if inspect(db).has_table("studies"):
+        _move_studies(db, Table("studies", MetaData(), autoload_with=db))
+    for replaced in ("runs_by_time", "runs_listed"):
+        db.execute(text(f"DROP INDEX IF EXISTS {replaced}"))
+    make_indices(db)
+
+
+def _add(db: Connection, column: Column[Any]) -> None:
+    described = CreateColumn(column).compile(dialect=db.dialect)
+    db.execute(text(f"ALTER TABLE {RUNS.name} ADD COLUMN {described}"))
+
+
+def _move_studies(db: Connection, studies: Table) -> None:
+    for row in db.execute(select(studies)).mappings().all():
+        try:
+            record = kind_of(row["kind"]).record.from_json(row["json"])
+        except UserError:
+            record = None  # damaged: it is stored unchanged, and opening it reports the damage
+        insert_study(db, row["kind"], row["id"], record, row["json"], row["run_id"], row["created_at"])
+    db.execute(DropTable(studies))
+
+
+STORE_VERSION = 5  # an older store is upgraded when it is opened (core.store.database)
 BUSY_TIMEOUT_S = 20.0
 ASKED_AGAIN_S = 0.01
 OPENING_LOCK = 724_011  # any number, the same in every Breakeven that opens this PostgreSQL database

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, RowMapping, func, select, update
 
-from core.evidence import Status
-from core.files import read_only as asked_read_only
-from core.schema import UserError
-from core.store.catalogue import put_description, undescribed
+from core.base.evidence import Status
+from core.base.files import read_only as asked_read_only
+from core.base.schema import UserError
+from core.rounds.run import Run, RunRecord
+from core.rounds.study import part_ids_of, run_id_of
+from core.store.catalogue import Imported, make_parts, put_back, put_description, put_run, put_study, undescribed
 from core.store.curves import keep_curves, made, read_curves, uncondensed
 from core.store.database import Database
-from core.store.incoming import Imported, make_parts, put_back, put_run, put_study
 from core.store.listing import (
     Deletion,
     Found,
@@ -29,8 +30,6 @@ from core.store.listing import (
     read_summaries,
     read_tags,
 )
-from core.store.owner import is_alive, this_process
-from core.store.prune import AT_ONCE, prunable, remove
 from core.store.rows import (
     SWEEP,
     head_of,
@@ -46,11 +45,88 @@ from core.store.rows import (
 from core.store.tables import MAX_NAME, RUNS, NotResumed, RunNotFound, StoreError
 from core.studies.kind import Kind
 from core.studies.registry import kind_of
-from core.studies.study import part_ids_of, run_id_of
-from core.studies.sweep.record import Run, RunRecord
 
 if TYPE_CHECKING:
-    from core.studies.sweep.condensed import CondensedRun
+    from core.rounds.answer.condensed import CondensedRun
+import os
+
+import psutil
+from sqlalchemy import ColumnElement, delete
+
+from core.machine.lock import this_host
+from core.store.tables import CURVES, RECORDS, ROUNDS, TAGS
+
+AT_ONCE = 500  # ids per statement
+
+
+def prunable(db: Connection, before: str) -> list[str]:
+    """Return the ids of studies older than ``before`` (ISO 8601, UTC) that may be removed.
+
+    They are not deleted, running or tagged, have no younger or tagged studies, and belong to no tagged run. A fleet run
+    takes its machines' runs along, and stays with them if one has a tag.
+    """
+    tagged = select(TAGS.c.run_id)
+    child = RUNS.alias()
+    held = select(child.c.run_id).where(
+        child.c.run_id.isnot(None),
+        child.c.deleted_at.is_(None),
+        child.c.id.in_(tagged) | (child.c.created_at >= before),
+    )
+    conditions: tuple[ColumnElement[bool], ...] = (
+        RUNS.c.deleted_at.is_(None),
+        RUNS.c.status != "running",
+        RUNS.c.created_at < before,
+        RUNS.c.id.notin_(tagged),
+        RUNS.c.id.notin_(held),
+        RUNS.c.run_id.is_(None) | RUNS.c.run_id.notin_(tagged),
+        RUNS.c.part_of.is_(None),
+        RUNS.c.id.notin_(select(child.c.part_of).where(child.c.part_of.isnot(None), child.c.id.in_(tagged))),
+    )
+    ids = list(db.execute(select(RUNS.c.id).where(*conditions).order_by(RUNS.c.created_at)).scalars())
+    return [*ids, *parts_of(db, ids)]
+
+
+def parts_of(db: Connection, ids: Sequence[str]) -> list[str]:
+    """Return the machines' runs of those ids that are fleet runs."""
+    found: list[str] = []
+    for start in range(0, len(ids), AT_ONCE):
+        found += db.execute(select(RUNS.c.id).where(RUNS.c.part_of.in_(ids[start : start + AT_ONCE]))).scalars()
+    return found
+
+
+def remove(db: Connection, ids: Sequence[str]) -> None:
+    """Remove studies for good, with their untagged dependants."""
+    tagged = select(TAGS.c.run_id)
+    for start in range(0, len(ids), AT_ONCE):
+        some = ids[start : start + AT_ONCE]
+        for table in (ROUNDS, RECORDS, TAGS, CURVES):
+            db.execute(delete(table).where(table.c.run_id.in_(some)))
+        db.execute(delete(RUNS).where(RUNS.c.id.in_(some)))
+        db.execute(delete(RUNS).where(RUNS.c.run_id.in_(some), RUNS.c.id.notin_(tagged)))
+
+
+# A process on another machine cannot be checked; a sweep that recorded nothing for this long is over.
+SILENT_ELSEWHERE = timedelta(hours=1)
+
+
+def this_process() -> str:
+    return f"{this_host()} {os.getpid()} {psutil.Process().create_time():.2f}"
+
+
+def is_alive(owner: str, seen_at: str) -> bool:
+    """Return True if ``owner`` still runs or, on another machine, recorded anything recently.
+
+    False if a damaged row tells neither.
+    """
+    try:
+        host, _, process = owner.partition(" ")
+        if host and host != this_host():
+            return datetime.now(UTC) - datetime.fromisoformat(seen_at) < SILENT_ELSEWHERE
+        pid, _, started = process.partition(" ")
+        return abs(psutil.Process(int(pid)).create_time() - float(started)) < 1.0
+    except (ValueError, TypeError, AttributeError, OverflowError, psutil.Error):
+        return False
+
 
 KEEP_DELETED = timedelta(days=30)
 R = TypeVar("R")
@@ -269,7 +345,7 @@ class Store:
         return self.import_run(run).id
 
     def import_run(self, run: Run) -> Imported:
-        """Store a run from a file, as :func:`core.store.incoming.put_run` describes."""
+        """Store a run from a file, as :func:`core.store.catalogue.put_run` describes."""
         with self._database.write() as db:
             return put_run(db, run)
 

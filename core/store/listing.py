@@ -9,8 +9,8 @@ from pydantic import AfterValidator
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, delete, func, insert, select, update
 from sqlalchemy.exc import DataError
 
-from core.evidence import Label, Status
-from core.schema import Frozen, UserError
+from core.base.evidence import Label, Status
+from core.base.schema import Frozen, UserError
 from core.store.rows import SEARCHED, SWEEP, naming, plain, searched
 from core.store.tables import AT_ONCE, MAX_TAG, MAX_TAGS, RUNS, TAGS, StoreError
 

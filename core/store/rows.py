@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from sqlalchemy import Connection, RowMapping, case, func, insert, select, update
 
-from core.evidence import Process, Setup, Warning
-from core.schema import UserError, explain
+from core.base.evidence import Process, Setup, Warning
+from core.base.schema import UserError, explain
+from core.rounds.run import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord
 from core.store.tables import MAX_BYTES, MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
 from core.studies.kind import Kind
-from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord
 from core.traces.record import TracedCell
 
 KINDS: dict[type, str] = {

@@ -4,14 +4,14 @@
 records), ``rounds`` (run, index, JSON), ``records`` (processes, setups, cells, traces, loops, energy windows and
 warnings: run, kind, key, JSON), ``tags`` (study, tag) and ``schema_version``. Until version 2 studies other than sweeps
 had their own table, ``studies``; version 4 added the descriptions for lists, and tags; version 5 ``curves`` (run,
-version, JSON: :mod:`core.studies.sweep.condensed`) and ``part_of``.
+version, JSON: :mod:`core.rounds.answer.condensed`) and ``part_of``.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Connection, Float, Integer, MetaData, String, Table, Text, text
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.studies.runner import StudyFailed, Unavailable
 
 MAX_NAME = 200
@@ -46,7 +46,7 @@ RUNS = Table(
     Column("network", Text, nullable=False, server_default=""),
     Column("machine", Text, nullable=False, server_default=""),
     Column("words", Text, nullable=False, server_default=""),  # searchable text, in lower case
-    Column("described", Integer, nullable=False, server_default="0"),  # version of core.store.describe that did so
+    Column("described", Integer, nullable=False, server_default="0"),  # version of core.store.catalogue that did so
 )
 ROUNDS = Table(
     "rounds",

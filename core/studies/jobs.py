@@ -15,13 +15,12 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, TypeVar
 
-from core.files import READ_ONLY, read_only
+from core.base.files import READ_ONLY, read_only
+from core.base.schema import UserError
 from core.machine.environment import refuse_unusable
 from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, Held, holder, machine_lock
 from core.machine.meter import Meter
-from core.schema import UserError
-from core.spec import Target
 from core.studies.kind import Kind, Task
 from core.studies.pauses import Pauses
 from core.studies.progress import Progress, Snapshot
@@ -31,6 +30,7 @@ from core.worker.clock import Clock, WallClock
 from core.worker.process import launch_processes, warm_up
 from core.worker.protocol import Launcher
 from core.worker.templates import TEMPLATES
+from core.workload.spec import Target
 
 P = TypeVar("P")
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from core.spec import Target
+from core.rounds.study import new_id
 from core.studies.runner import StudyTools
-from core.studies.study import new_id
+from core.workload.spec import Target
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -20,7 +20,7 @@ class Context:
     """Inputs of an answer beside its record: the run it belongs to, and earlier records of the same kind.
 
     ``curves`` holds the runs that are parts of the record, by id, each condensed
-    (:class:`core.studies.sweep.condensed.CondensedRun`).
+    (:class:`core.rounds.answer.condensed.CondensedRun`).
     """
 
     run: Any = None

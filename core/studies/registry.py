@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import core.studies
-from core.schema import UserError, parse_json
+from core.base.schema import UserError, parse_json
 from core.studies.kind import Kind
 
 DATA = Path(__file__).parents[1] / "data"

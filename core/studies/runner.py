@@ -10,12 +10,10 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from core.evidence import CardUse, Ended, Interference, Warning
+from core.base.evidence import CardUse, Ended, Interference, Warning
+from core.base.schema import UserError
 from core.machine.environment import capture_environment
-from core.schema import UserError
-from core.spec import Target
 from core.studies import deadlines
-from core.studies.losses import Losses
 from core.studies.progress import Phase, Progress
 from core.worker.clock import Clock
 from core.worker.protocol import (
@@ -31,6 +29,37 @@ from core.worker.protocol import (
     WorkerError,
     WorkerLost,
 )
+from core.workload.spec import Target
+
+
+class Losses:
+    """Losses of one study. A later measurement of the same cell may hide a loss, so each is noted."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, str], list[str]] = {}
+        self._codes: dict[tuple[str, str], str] = {}
+
+    @property
+    def warnings(self) -> tuple[Warning, ...]:
+        return tuple(self._warning(*cause) for cause in self._places)
+
+    def add(self, who: str, where: str, reason: str, code: str = "worker") -> Warning:
+        """Record the loss of a worker of ``who`` at ``where``, as in “batch 32”; return the warning for all losses of
+        that cause.
+
+        ``code`` distinguishes the first place from those of another session of the same study.
+        """
+        places = self._places.setdefault((who, reason), [])
+        self._codes.setdefault((who, reason), f"lost_{code}_{len(self._places)}")
+        places.append(where)
+        return self._warning(who, reason)
+
+    def _warning(self, who: str, reason: str) -> Warning:
+        places = self._places[who, reason]
+        times = {1: "", 2: " twice"}.get(len(places), f" {len(places)} times")
+        text = f"The worker of {who} was lost{times}, at {', '.join(dict.fromkeys(places))}: {reason}"
+        return Warning(code=self._codes[who, reason], text=text)
+
 
 OVERDRAWN = 0.25  # share of the budget by which a round may end late
 
@@ -322,7 +351,7 @@ class StudyRunner:
         return self.asking.interference(workers)
 
     def envelope(self, status: Ended) -> dict[str, Any]:
-        """Return the fields of :class:`core.studies.study.Study` that depend on time and place."""
+        """Return the fields of :class:`core.rounds.study.Study` that depend on time and place."""
         return {
             "status": status,
             "created_at": self.created_at,

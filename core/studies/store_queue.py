@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from core.numbers import counted
+from core.base.numbers import counted
 from core.studies.runner import Recorder, StudyFailed, Unavailable
 
 WAIT_S = 0.5  # enough for a healthy store, so that no block is measured while it writes

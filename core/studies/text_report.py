@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.page import escape, page
-from core.text import in_lines, in_markdown
+from core.base.text import in_lines, in_markdown
+from core.figures.page import escape, page
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

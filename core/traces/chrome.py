@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from pydantic_core import from_json
 
-from core.files import open_file, size_of
-from core.numbers import byte_size
-from core.schema import UserError
+from core.base.files import open_file, size_of
+from core.base.numbers import byte_size
+from core.base.schema import UserError
 from core.traces.columns import MAX_PS, Texts
 from core.traces.events import NONE, Events, Line, Trace, TraceError, compact, joined
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.schema import UserError
+from core.base.schema import UserError
 
 NONE = int(np.iinfo(np.int64).min)
 """Marks a missing value in ``link``, ``step`` and ``size_bytes``."""
@@ -95,7 +95,7 @@ class Line:
 class Trace:
     """Lines of a trace that the analysis uses, and the texts to which its events refer (the first is empty).
 
-    ``errors`` and ``warnings`` are the profiler's messages about its own work (:mod:`core.traces.messages`).
+    ``errors`` and ``warnings`` are the profiler's messages about its own work (:mod:`core.traces.wire`).
     """
 
     lines: tuple[Line, ...]

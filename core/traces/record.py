@@ -7,13 +7,53 @@ is charged once, to the part that comes first in :data:`PARTS`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, field_validator, model_validator
 
-from core.evidence import TargetIndex
-from core.schema import Frozen
-from core.traces.table import packed, unpacked
+from core.base.evidence import TargetIndex
+from core.base.schema import Frozen
+
+COLUMNS = ("lane", "name", "part", "start_ms", "length_ms")
+_TEXTS = ("lane", "name")
+
+
+def packed(spans: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return ``texts``, and ``spans`` as rows of :data:`COLUMNS`, with lane and name as indices into the texts."""
+    places: dict[str, int] = {}
+    rows = [
+        [places.setdefault(span[key], len(places)) if key in _TEXTS else span[key] for key in COLUMNS] for span in spans
+    ]
+    return {"texts": list(places), "spans": rows}
+
+
+def unpacked(given: Any, most: int) -> Any:
+    """Return the spans of a packed timeline; other input (an old file's, or Python objects) is returned unchanged.
+
+    Raises ValueError for more than ``most`` spans, or for one without its texts.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    if set(given) != {"texts", "spans"} or not all(isinstance(part, list) for part in given.values()):
+        raise ValueError("a timeline must hold a list of texts and a list of spans")
+    texts, rows = given["texts"], given["spans"]
+    if len(rows) > most:
+        raise ValueError(f"a timeline holds at most {most:,} spans")
+    return [_span(row, texts) for row in rows]
+
+
+def _span(row: Any, texts: list[Any]) -> dict[str, Any]:
+    if not isinstance(row, list) or len(row) != len(COLUMNS):
+        raise ValueError(f"a span of a timeline must have {len(COLUMNS)} values")
+    span = dict(zip(COLUMNS, row, strict=True))
+    for key in _TEXTS:
+        place = span[key]
+        if not isinstance(place, int) or not 0 <= place < len(texts):
+            raise ValueError(f"a span of a timeline must name one of its {len(texts):,} texts")
+        span[key] = texts[place]
+    return span
+
 
 Part = Literal["compute", "d2h", "d2d", "h2d", "input", "launch", "other"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -106,7 +146,7 @@ class DeviceTrace(Frozen):
     step) or ``whole trace`` (nothing marks steps). ``h2d_bytes`` and ``d2h_bytes`` were carried to and from a GPU by
     copies that began within the steps; None on the CPU, where a copy does not report its size, and in traces stored
     before they were counted. ``all_reduces_ms`` is the time of the gradient exchange among several devices in each step
-    (:mod:`core.traces.all_reduce`): on a GPU a part of compute, to which its kernels belong. Empty if there is none, or
+    (:mod:`core.traces.report`): on a GPU a part of compute, to which its kernels belong. Empty if there is none, or
     the trace does not show it.
     """
 

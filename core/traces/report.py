@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.names import all_of
-from core.numbers import counted
-from core.traces.all_reduce import all_reduces_ms, exchange_kernels, host_exchanges
+from core.base.numbers import counted
 from core.traces.events import NONE, Events, Line, Trace, TraceError, joined
-from core.traces.host_ops import has_launches, host_ops, retraces
-from core.traces.intervals import Spans, covered, holds, merged
-from core.traces.messages import NO_GPU, dropped_events, no_kernels
+from core.traces.intervals import EMPTY, Spans, covered, holds, merged
 from core.traces.partition import (
     PS_PER_MS,
     Host,
@@ -28,7 +25,112 @@ from core.traces.partition import (
 )
 from core.traces.record import MAX_HOST_OPS, MAX_KERNELS, PARTS, DeviceTrace, HostOp, Kernel, Part, TraceReport
 from core.traces.timeline import Rows, host_rows, stream_rows, timeline
-from core.traces.trace_names import EAGER, device_parts, kinds
+from core.traces.trace_names import EAGER, VIEWS, Kind, device_parts, expected, is_collective, is_host, kinds, operation
+from core.traces.wire import NO_GPU, dropped_events, no_kernels
+from core.workload.names import all_of
+
+_KINDS = (Kind.OP, Kind.BOOKKEEPING, Kind.INPUT)
+
+
+def host_ops(
+    host: Host, kinds: NDArray[np.int8], windows: Spans, copies: Events, host_nodes: frozenset[str] | None
+) -> tuple[HostOp, ...]:
+    """Return operations (``name:Type``) that began in the windows (merged) and launched nothing, costliest first.
+
+    Launched nothing: no launch or copy call lies within them on their thread. With ``host_nodes``, the names of the
+    nodes that the framework placed on the CPU, exactly those count; without, operations that may only make a view
+    (slices) are left out. ``copies`` are the device's; a copy's bytes go to the operations named as its source or
+    destination. Without such copies the moved bytes are unknown: the shapes in a trace are those of all inputs, even of
+    those that never left the host.
+    """
+    texts = host.trace.texts
+    count, total_ps = np.zeros(len(texts), dtype=np.int64), np.zeros(len(texts))  # float: exact up to 2⁵³, no overflow
+    for line in host.lines:
+        events = line.events
+        calls = np.sort(events.start_ps[_is_launch(events, kinds)])
+        chosen = np.isin(kinds[events.name], _KINDS) & ~events.computes & holds(windows, events.start_ps)
+        if host_nodes is None:
+            chosen &= np.searchsorted(calls, events.start_ps) == np.searchsorted(calls, events.end_ps)
+        np.add.at(count, events.name[chosen], 1)
+        np.add.at(total_ps, events.name[chosen], events.duration_ps[chosen])
+    moved = _moved_bytes(host.trace, copies)
+    found_ops = (
+        _host_op(texts[name], int(count[name]), float(total_ps[name]), moved, host_nodes)
+        for name in np.flatnonzero(count).tolist()
+    )
+    return tuple(sorted((op for op in found_ops if op is not None), key=lambda op: (-op.total_ms, op.name)))
+
+
+def has_launches(trace: Trace, kinds: NDArray[np.int8]) -> bool:
+    """Return True if the host's events show which of them launched work on a device."""
+    return any(bool(_is_launch(line.events, kinds).any()) for line in trace.lines if is_host(line))
+
+
+def retraces(trace: Trace, windows: Spans) -> int:
+    """Count the ``tf.function`` calls that began in the windows (merged) and were traced again."""
+    traced = np.array([text.startswith("traced") for text in trace.texts])
+    lines = (line.events for line in trace.lines if is_host(line))
+    return sum(int((traced[events.call] & holds(windows, events.start_ps)).sum()) for events in lines)
+
+
+def _is_launch(events: Events, kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
+    return np.asarray((events.link != NONE) & ~events.computes & (kinds[events.name] != Kind.END))
+
+
+def _moved_bytes(trace: Trace, copies: Events) -> dict[str, int]:
+    moved: dict[str, int] = defaultdict(int)
+    known = copies.take(copies.size_bytes != NONE)
+    for source, sink, size in zip(known.source.tolist(), known.sink.tolist(), known.size_bytes.tolist(), strict=True):
+        for index in {source, sink} - {0}:
+            moved[trace.texts[index]] += size
+    return moved
+
+
+def _host_op(
+    text: str, count: int, total_ps: float, moved: dict[str, int], host_nodes: frozenset[str] | None
+) -> HostOp | None:
+    named = operation(text)
+    if named is None:
+        return None
+    name, op_type = named
+    if op_type in VIEWS if host_nodes is None else name not in host_nodes:
+        return None
+    why = expected(op_type)
+    return HostOp(
+        name=name,
+        op_type=op_type,
+        count=count,
+        total_ms=total_ps / PS_PER_MS,
+        expected=bool(why),
+        why=why,
+        moved_bytes=moved.get(name),
+    )
+
+
+_KERNEL = re.compile(r"nccl(Dev)?Kernel|nccl\w*(AllReduce|AllGather)")
+_OPERATIONS = ("CollectiveReduce", "CollectiveGather")
+
+
+def exchange_kernels(texts: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return a mask of the names of GPU kernels that exchange gradients, shape (texts,)."""
+    return np.array([_KERNEL.match(text) is not None for text in texts], dtype=np.bool_)
+
+
+def host_exchanges(host: Host) -> Spans:
+    """Return the spans in which the CPU's logical devices exchanged gradients."""
+    chosen = np.array([_exchanges(text) for text in host.trace.texts], dtype=np.bool_)
+    return np.concatenate([EMPTY, *(line.events.spans[chosen[line.events.name]] for line in host.lines)])
+
+
+def _exchanges(text: str) -> bool:
+    named = operation(text)
+    return is_collective(text) or (named is not None and named[1].startswith(_OPERATIONS))
+
+
+def all_reduces_ms(exchanges: Spans, steps: Spans) -> tuple[float, ...]:
+    """Return the time any of a device's ``exchanges`` ran in each step; empty if there are none."""
+    return tuple((covered(merged(exchanges), steps) / PS_PER_MS).tolist()) if len(exchanges) else ()
+
 
 COMPUTE = PARTS.index("compute")
 GRAPH_LAUNCH = ("cuGraphLaunch", "cudaGraphLaunch")

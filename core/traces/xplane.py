@@ -16,14 +16,13 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from core.files import size_of
-from core.numbers import byte_size
-from core.schema import UserError
+from core.base.files import size_of
+from core.base.numbers import byte_size
+from core.base.schema import UserError
 from core.traces.columns import Columns, Metadata, Texts
 from core.traces.events import Line, Trace, TraceError, joined
-from core.traces.messages import MAX_MESSAGE_CHARS, MAX_MESSAGES, messages
 from core.traces.schema import message
-from core.traces.wire import BROKEN, BYTES, Field, MappedFile, Stretches
+from core.traces.wire import BROKEN, BYTES, MAX_MESSAGE_CHARS, MAX_MESSAGES, Field, MappedFile, Stretches, messages
 
 MAX_FILE_BYTES = 1024**3
 MAX_EVENTS, MAX_VALUES = 1_500_000, 10_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from core.schema import UserError
+from core.base.schema import UserError
 
 
 def begin() -> None:
@@ -20,9 +20,9 @@ def load() -> None:
     if holder() is not None:
         return
     import core.ui.start  # noqa: F401  its page and the sweep's have the most modules
+    from core.rounds.answer.analyse import analyse
+    from core.rounds.show.figures import step_time_figure
     from core.studies.registry import load_example
-    from core.studies.sweep.analyse import analyse
-    from core.studies.sweep.figures import step_time_figure
     from core.studies.sweep.kind import SWEEP
 
     with suppress(OSError, UserError):  # an unreadable example is reported where it is shown

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.evidence import Label
-from core.numbers import counted
+from core.base.evidence import Label
+from core.base.numbers import counted
 from core.ui.method_text import LABELS
 from core.ui.states import ICONS, Notice
 from core.ui.words import LABEL_ICONS, plain, unbroken

@@ -13,16 +13,15 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.base.text import clean
 from core.figures.style import chart_config, on_dark, words_of
-from core.hardware.against import Against
-from core.hardware.marks import overlay
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.compare_figures import interference_figure
-from core.studies.sweep.figures import step_time_figure, throughput_figure, workload_line
-from core.studies.sweep.overhead_figure import overhead_figure
-from core.studies.sweep.record import Run
-from core.studies.sweep.speed_up_figure import speed_up_figure
-from core.text import clean
+from core.hardware.compare import Against
+from core.hardware.start_figure import overlay
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.rounds.show.compare_figures import interference_figure
+from core.rounds.show.figures import speed_up_figure, step_time_figure, throughput_figure, workload_line
+from core.rounds.show.overhead_figure import overhead_figure
 from core.ui import registry
 from core.ui.look import plot_key
 from core.ui.words import plain

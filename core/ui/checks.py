@@ -11,14 +11,14 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from core.analysis.execution import same
-from core.families import Choice, Network, families
-from core.names import full_name
-from core.numbers import table_number
-from core.schema import UserError, explain
-from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload, refuse_mode
+from core.base.numbers import table_number
+from core.base.schema import UserError, explain
+from core.networks.families import Choice, Network, families
 from core.userdata.arrays import DataError
 from core.userdata.source import Source
+from core.workload.execution import same
+from core.workload.names import full_name
+from core.workload.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload, refuse_mode
 
 OWN_ARCHITECTURE = "own"
 """The family whose networks come from a file instead of sizes."""

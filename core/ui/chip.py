@@ -11,8 +11,7 @@ from core.figures.style import short
 from core.machine.lock import left_s
 from core.ui import news, registry
 from core.ui.navigation import PAGES, link
-from core.ui.study_page import CANCEL_HELP, STOPPING, cancel
-from core.ui.ticker import time_left
+from core.ui.study_page import CANCEL_HELP, STOPPING, cancel, time_left
 from core.ui.words import plain
 
 TITLE_CHARS = 100

@@ -9,12 +9,11 @@ from operator import itemgetter
 import pandas as pd
 import streamlit as st
 
-from core.schema import UserError
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.compare_figures import comparison_figure
-from core.studies.sweep.comparison import MAX_COMPARED, Row, comparison_rows, differences
-from core.studies.sweep.difference import stated
-from core.studies.sweep.record import Run
+from core.base.schema import UserError
+from core.rounds.answer.answer import Answer
+from core.rounds.answer.comparison import MAX_COMPARED, Row, comparison_rows, differences, stated
+from core.rounds.run import Run
+from core.rounds.show.compare_figures import comparison_figure
 from core.ui import charts, downloads, frame, registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.navigation import link

@@ -7,15 +7,15 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.families import network_from_name
-from core.numbers import number
-from core.spec import Workload
+from core.base.numbers import number
+from core.networks.families import network_from_name
 from core.studies.kind import Task
 from core.studies.runner import StudyTools
 from core.ui.study_page import ask, start, why_ended
 from core.ui.tables import written
 from core.ui.words import plain
 from core.worker.pitfalls import PitfallReport, run_pitfalls
+from core.workload.spec import Workload
 
 WORKLOAD, DEADLINE_S = "784-128-10", 150.0  # it takes some 30 s
 BATCHES = (1, 32, 256, 1024)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.card_export import cards_csv
-from core.studies.sweep.export import cells_csv, csv_text, rounds_csv, run_json
-from core.studies.sweep.record import Run
-from core.text import json_text
+from core.base.text import json_text
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.rounds.show.export import cards_csv, cells_csv, csv_text, rounds_csv, run_json
 from core.ui import registry
 
 if TYPE_CHECKING:
@@ -162,20 +161,20 @@ def _page(text: str, figure: Figure | None) -> bytes:
 
 
 def _run_picture(run: Run, answer: Answer | None) -> go.Figure:
-    from core.studies.sweep.report_parts import picture
+    from core.rounds.show.report import picture
 
     assert answer is not None
     return picture(run, answer)
 
 
 def _run_markdown(run: Run, answer: Answer | None) -> str:
-    from core.studies.sweep.report_markdown import markdown_report
+    from core.rounds.show.report import markdown_report
 
     return markdown_report(run, answer, f"breakeven-{run.id}.svg" if answer is not None else None)
 
 
 def _run_report(run: Run, answer: Answer | None) -> str:
-    from core.studies.sweep.report import html_report
+    from core.rounds.show.report import html_report
 
     return html_report(run, answer)
 

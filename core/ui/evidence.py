@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.evidence import Environment, Interference
-from core.numbers import bounded, duration, number, percent
-from core.studies.sweep.answer import Answer, Fit
-from core.studies.sweep.export import placement_lines
-from core.studies.sweep.loop import loop_notes
-from core.studies.sweep.record import Run
-from core.text import clean, sentence_case
+from core.base.evidence import Environment, Interference
+from core.base.numbers import bounded, duration, number, percent
+from core.base.text import clean, sentence_case
+from core.rounds.answer.answer import Answer, Fit
+from core.rounds.answer.loop import loop_notes
+from core.rounds.run import Run
+from core.rounds.show.export import placement_lines
 from core.ui import charts
 from core.ui.tables import cells_table, cleaned, environment_table, written
 from core.ui.words import plain

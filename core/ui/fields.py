@@ -7,10 +7,9 @@ from typing import Any, get_args
 
 import streamlit as st
 
-from core.frameworks import FRAMEWORKS, Execution, Framework, Precision
-from core.spec import AUTOTUNE, MAX_THREADS, Mode, Optimizer, Target
+from core.base.frameworks import FRAMEWORKS, Execution, Framework, Precision
+from core.base.text import clean
 from core.studies.sweep.presets import MORE_STEPS
-from core.text import clean
 from core.ui import machine
 from core.ui.network_form import network_fields
 from core.ui.places import KEEP, Places
@@ -25,6 +24,7 @@ from core.ui.words import (
     TF32_HELP,
     TF32_HERE,
 )
+from core.workload.spec import AUTOTUNE, MAX_THREADS, Mode, Optimizer, Target
 
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
 TENSORFLOW = FRAMEWORKS["tensorflow"]

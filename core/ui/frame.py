@@ -9,7 +9,7 @@ from typing import Protocol
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.ui.words import plain
 
 Draw = Callable[[], None]

@@ -4,25 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import streamlit as st
 
-from core.numbers import counted
-from core.schema import UserError
-from core.store import Found, Imported, StoreError, Summary, Wanted
+from core.base.numbers import counted
+from core.base.schema import UserError
+from core.base.text import clean, sentence_case
+from core.rounds.answer.comparison import MAX_COMPARED
+from core.rounds.run import Run
+from core.rounds.show.imports import MAX_BYTES, check_size, read_run
+from core.store import Deletion, Found, Imported, StoreError, Summary, Wanted, kept_until
 from core.studies.registry import kinds, read_any
-from core.studies.sweep.comparison import MAX_COMPARED
-from core.studies.sweep.imports import MAX_BYTES, check_size, read_run
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.record import Run
-from core.text import clean, sentence_case
-from core.ui import comparison, deleted, downloads, frame, kept, registry, verdict
+from core.ui import comparison, downloads, frame, kept, registry, verdict
 from core.ui.navigation import link
 from core.ui.study_page import busy_sentence
 from core.ui.sweep.live import can_resume, resume
 from core.ui.tables import cleaned, history_table
 from core.ui.words import plain
+
+AT_TOP = timedelta(hours=1)
+SHOWN = 30  # deletions
+FAILED = "undo_failed"
+
+
+def newest() -> None:
+    """Show the newest deletion above the list, if it is recent."""
+    if problem := st.session_state.pop(FAILED, None):
+        st.error(plain(problem), icon=":material/error:")
+    for deletion in _deletions()[:1]:
+        if _is_new(deletion):
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.markdown(plain(f"Deleted {_what(deletion)}. {_until(deletion)}"), width="content")
+                _button(deletion, "Undo")
+
+
+def earlier() -> None:
+    """List all earlier deletions, folded."""
+    found = _deletions()
+    if found and _is_new(found[0]):
+        found = found[1:]
+    if found:
+        with st.expander("Deleted earlier", icon=":material/delete_history:"):
+            for deletion in found:
+                with st.container(horizontal=True, vertical_alignment="center"):
+                    day = deletion.at[:16].replace("T", " ")
+                    st.markdown(plain(f"{_what(deletion)}, {day} UTC. {_until(deletion)}"), width="content")
+                    _button(deletion, "Bring back")
+
+
+def _deletions() -> tuple[Deletion, ...]:
+    return () if registry.read_only() else registry.engine().store.deletions(SHOWN)
+
+
+def _is_new(deletion: Deletion) -> bool:
+    try:
+        return datetime.now(UTC) - datetime.fromisoformat(deletion.at) < AT_TOP
+    except (ValueError, TypeError):
+        return False
+
+
+def _what(deletion: Deletion) -> str:
+    return f"“{deletion.name}”" if deletion.studies == 1 else counted(deletion.studies, "study", "studies")
+
+
+def _until(deletion: Deletion) -> str:
+    try:
+        until = kept_until(deletion.at)
+    except (ValueError, TypeError):
+        return ""
+    return f"It can be brought back until {until.day} {until:%B %Y}."
+
+
+def _button(deletion: Deletion, words: str) -> None:
+    key = "undo" if words == "Undo" else f"bring-back-{deletion.at}"
+    st.button(plain(words), icon=":material/undo:", key=key, on_click=_undo, args=(deletion.at,))
+
+
+def _undo(at: str) -> None:
+    try:
+        registry.engine().store.undo(at)
+    except StoreError as error:
+        st.session_state[FAILED] = str(error)
+
 
 PAGE = 50  # rows
 SHOWN_ROWS = 10
@@ -52,7 +118,7 @@ def show() -> None:
     changes = not registry.read_only()
     frame.top("History", _import if changes else None, "Import", ":material/upload_file:")
     _said()
-    deleted.newest()
+    newest()
     registry.mark_interrupted()
     wanted = _wanted()
     rows, below = st.container(), st.container()
@@ -67,7 +133,7 @@ def show() -> None:
     with below:
         if found.summaries:
             _actions(_Selected(chosen, changes))
-        deleted.earlier()
+        earlier()
 
 
 def _wanted() -> Wanted:

@@ -7,12 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from core.schema import UserError
+from core.base.schema import UserError
+from core.base.text import in_lines
 from core.store import Summary
 from core.studies.kind import Context, Kind
 from core.studies.registry import kind_of
-from core.text import in_lines
-from core.ui import parts, registry, share
+from core.ui import registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.words import plain
 
@@ -76,7 +76,7 @@ def file(summary: Summary) -> None:
 def data(summary: Summary) -> dict[str, Any]:
     """Return the export; only the record if it supports no answer."""
     kind, record, context = _read(summary)
-    record = parts.whole(record)
+    record = registry.whole(record)
     try:
         return kind.export(record, kind.answer(record, context), context)
     except UserError:
@@ -87,7 +87,7 @@ def _read(summary: Summary) -> tuple[Kind[Any, Any, Any], Any, Context]:
     """Return kind, record and context of a study. Raises UserError or OSError."""
     kind = kind_of(summary.kind)
     record = registry.load(kind.name, summary.id)
-    return kind, record, parts.context(kind, record, _run(summary))
+    return kind, record, registry.context(kind, record, _run(summary))
 
 
 def _run(summary: Summary) -> object | None:

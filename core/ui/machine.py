@@ -7,20 +7,19 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core.analysis.execution import has_tf32
-from core.evidence import Environment, Gpu
-from core.frameworks import FRAMEWORKS, Framework, device_kind
+from core.base.evidence import Environment, Gpu
+from core.base.frameworks import FRAMEWORKS, Framework, device_kind
 from core.machine import environment
 from core.machine.gpu_notes import OF_USE, GpuNote
 from core.machine.installed import why_missing
-from core.names import device_words
-from core.spec import Target
-from core.studies.sweep.best_cpu import compared_targets
-from core.studies.sweep.presets import Here
+from core.studies.sweep.presets import Here, compared_targets
 from core.ui import evidence
 from core.ui.study_page import busy_sentence
 from core.ui.tables import environment_table
 from core.ui.words import NO_GPU_ADVICE, plain
+from core.workload.execution import has_tf32
+from core.workload.names import device_words
+from core.workload.spec import Target
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
+import streamlit as st
+
 METHOD, WORDS = "docs/method.md", "docs/terms.md"
 CORE = Path(__file__).parents[1]
 RULE = "| ---"  # start of the line under a table's head
@@ -59,3 +62,25 @@ LABELS = {label: meaning for label, meaning in rows(section(_TEXT, "Labels"))}
 TERMS = tuple(terms(path(WORDS).read_text(encoding="utf-8")))
 SELF_CHECK = section(_TEXT, "Self-check").strip()
 RULES = tuple(numbered(section(_TEXT, "Rules")))
+
+
+def labels() -> None:
+    """Show the meaning of the labels beside every number."""
+    with st.container(border=True):
+        for label, meaning in LABELS.items():
+            st.markdown(f"**{label}** {meaning}")
+
+
+def words() -> None:
+    """Show every term of pages, reports and commands, with its meaning."""
+    rows = [(f"**{each.term}**", each.meaning, each.unit) for each in TERMS]
+    table = pd.DataFrame(rows, columns=["Word", "Meaning", "Unit"])
+    st.table(table, border="horizontal", hide_index=True)
+
+
+def rules() -> None:
+    """Show a box for each rule of measurement."""
+    with st.grid(2, min_column_width=420, gap="small"):
+        for number, (title, sentence) in enumerate(RULES, start=1):
+            with st.container(border=True, height="stretch"):
+                st.markdown(f"**{number}. {title}**  \n{sentence}")

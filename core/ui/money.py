@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.money import LISTED, Money, usual
-from core.schema import UserError
-from core.text import clean
+from core.base.money import LISTED, Money, usual
+from core.base.schema import UserError
+from core.base.text import clean
 from core.ui.words import plain
 
 QUERY = "money"

@@ -8,15 +8,13 @@ from typing import Any
 
 import streamlit as st
 
-from core.evidence import same_machine
-from core.numbers import duration
-from core.studies.study import Study
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.more_time import extended
-from core.studies.sweep.next_step import next_step
-from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
+from core.base.evidence import same_machine
+from core.base.numbers import duration
+from core.rounds.answer.answer import Answer
+from core.rounds.answer.more_time import extended, next_step
+from core.rounds.run import Run
+from core.rounds.study import Study
+from core.studies.sweep.kind import SWEEP, new_run
 from core.ui import machine, registry
 from core.ui.study_page import busy_sentence, start
 from core.ui.words import plain

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from core.base.text import clean
 from core.store import StoreError
-from core.ui import look, machine, registry, tab
+from core.ui import look, machine, registry
 from core.ui.words import plain
+
+ICON = Path(__file__).with_name("icon.png")  # a name such as ":material/…:" would be fetched from Google's servers
+PAGE = "tab_page"
+
+
+def of(page: str) -> None:
+    """Set the tab to that page, before :func:`st.navigation`, which would otherwise set its own icon."""
+    st.session_state[PAGE] = page
+    st.set_page_config(page_title=f"{page} · Breakeven", page_icon=ICON, layout="wide")
+
+
+def shows(name: str) -> None:
+    """Add the name of the shown run or study to the tab's title."""
+    st.set_page_config(page_title=clean(f"{name} · {st.session_state.get(PAGE, '')} · Breakeven"))
+
 
 ROUTED = "routed"
 
@@ -127,12 +144,12 @@ def run(above: Callable[[str], None]) -> None:
 
     ``above`` draws the content above every page, given the page's name; embedded pages have none.
     """
-    tab.of("Breakeven")
+    of("Breakeven")
     page = st.navigation(pages(), position="hidden" if st.context.is_embedded else "top")
     name = page.url_path
     if not name:
         st.switch_page(f"pages/{first()}.py", query_params=st.query_params.to_dict())
-    tab.of(page.title)
+    of(page.title)
     look.apply()
     if st.context.is_embedded and not PAGES[name].embeds:
         st.info("This page has no embedded view; open it by itself.", icon=":material/frame_inspect:")
@@ -156,7 +173,7 @@ def guard(measures: bool = False) -> None:
     not.
     """
     if not st.session_state.get(ROUTED, False):
-        tab.of("Breakeven")
+        of("Breakeven")
         st.navigation(pages(), position="top")
         st.rerun()
     registry.require()

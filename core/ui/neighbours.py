@@ -7,7 +7,7 @@ import time
 
 import streamlit as st
 
-from core.evidence import Interference
+from core.base.evidence import Interference
 from core.machine.interference import InterferenceSampler
 from core.ui import registry
 from core.ui.study_page import busy_sentence
@@ -15,7 +15,7 @@ from core.ui.words import plain
 
 LOOK_EVERY_S = 3.0  # a sample costs the server some milliseconds, and none is taken during a measurement
 LEAST_S, STALE_S = 0.3, 10.0  # the kernel counts in ticks of 10 ms; older samples are not current
-BUSY_PCT = 25.0  # of a core; above it a round counts as disturbed (core.evidence.Interference)
+BUSY_PCT = 25.0  # of a core; above it a round counts as disturbed (core.base.evidence.Interference)
 
 
 class Watch:

@@ -8,11 +8,11 @@ from typing import Any
 import streamlit as st
 from pydantic import ValidationError
 
-from core.families import Choice, Network, families
-from core.families.own import Own
-from core.numbers import counted, large
-from core.schema import explain
-from core.text import clean
+from core.base.numbers import counted, large
+from core.base.schema import explain
+from core.base.text import clean
+from core.networks.families import Choice, Network, families
+from core.networks.families.own import Own
 from core.ui.checks import OWN_ARCHITECTURE, size_field
 from core.ui.places import KEEP, Places
 from core.ui.words import plain

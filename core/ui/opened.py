@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import streamlit as st
 
-from core.schema import UserError
-from core.studies.sweep.record import Run
-from core.ui import registry, tab
+from core.base.schema import UserError
+from core.rounds.run import Run
+from core.ui import navigation, registry
 from core.ui.navigation import link
 from core.ui.words import plain
 
@@ -37,7 +37,7 @@ def run() -> Run:
     if not asked:
         st.query_params["run"] = found.id
     st.session_state[LAST] = (found.id, _newest())
-    tab.shows(found.name)
+    navigation.shows(found.name)
     return found
 
 

@@ -15,22 +15,45 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
-from core import files
+from core.base import files
+from core.base.schema import UserError
 from core.hardware.published import published_run
-from core.schema import UserError
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.rounds.study import run_id_of
 from core.store import RunNotFound, Store, StoreError, Summary, Wanted, only_readable
 from core.studies.kind import Kind
 from core.studies.registry import example_id, kind_of, load_example
-from core.studies.study import run_id_of
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Answer
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.record import Run
-from core.ui import describing
 from core.ui.words import plain
 
 if TYPE_CHECKING:
     from core.studies.jobs import Jobs
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from core.studies.jobs import Jobs
+from core.rounds.study import part_ids_of
+from core.studies.kind import Context
+
+PAUSE_S, BUSY_S = 0.05, 5.0
+
+
+def begin(store: Store, jobs: Jobs, stop: threading.Event) -> None:
+    """Describe studies in a separate thread until ``stop`` is set; pause during any measurement on this machine."""
+    threading.Thread(target=_work, args=(store, jobs, stop), name="breakeven-history", daemon=True).start()
+
+
+def _work(store: Store, jobs: Jobs, stop: threading.Event) -> None:
+    with suppress(StoreError):  # the next server continues
+        pause_s = PAUSE_S
+        while not stop.wait(pause_s):
+            busy = jobs.writing or jobs.busy_elsewhere() is not None
+            if not busy and not store.describe():
+                return
+            pause_s = BUSY_S if busy else PAUSE_S
+
 
 T = TypeVar("T")
 Revision = tuple[str, str, str, int, int, tuple[tuple[int, int, float], ...], int]
@@ -67,7 +90,7 @@ def engine() -> Engine:
     opened = Engine(store, Jobs(store))
     if not store.read_only:
         opened.jobs.warm_up()  # while the user reads the page
-        describing.begin(store, opened.jobs, opened.stop)
+        begin(store, opened.jobs, opened.stop)
     return opened
 
 
@@ -226,3 +249,33 @@ def example() -> Run | None:
 def shown_by_default() -> Run | None:
     """Return the run to open without an id: the newest own run, else the shipped example; None if both are missing."""
     return newest_own() or example()
+
+
+MADE_AT_ONCE = 24
+"""Condensed runs computed while a page waits; the others are computed in the background."""
+MAX_ROUNDS = 60_000
+"""Maximum for a study's file: some 20 MB, the limit of an import."""
+
+
+def context(kind: Kind[Any, Any, Any], record: Any, run: Any = None) -> Context:
+    """Return the context for the answer to a record."""
+    ids = part_ids_of(record)
+    curves = engine().store.curves(ids, MADE_AT_ONCE) if ids else {}
+    return Context(run, tuple(readable(kind.name).values()) if not ids else (), curves)
+
+
+def whole(record: Any) -> Any:
+    """Return the record with its runs in it, so that its file can be compared elsewhere.
+
+    The runs are left out if they have too many rounds for one file.
+    """
+    runs, rounds = [], 0
+    for run_id in part_ids_of(record):
+        try:
+            runs.append(engine().store.load(run_id))
+        except RunNotFound:  # deleted on its own
+            continue
+        rounds += len(runs[-1].rounds)
+        if rounds > MAX_ROUNDS:
+            return record
+    return record.model_copy(update={"runs": tuple(runs)}) if runs else record

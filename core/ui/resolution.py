@@ -8,22 +8,21 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.families import network_from_name
-from core.numbers import counted, duration, number, percent
-from core.schema import UserError
-from core.spec import Target, Workload
+from core.base.numbers import counted, duration, number, percent
+from core.base.schema import UserError
+from core.base.text import clean
+from core.networks.families import network_from_name
 from core.studies.resolution.answer import Resolution
 from core.studies.resolution.export import lines, sentence
 from core.studies.resolution.kind import RESOLUTION
-from core.studies.resolution.plan import LARGEST, ResolutionPlan, resolution_plan, spread_batches
-from core.studies.resolution.record import ResolutionStudy
-from core.text import clean
-from core.ui import machine, parts, share
+from core.studies.resolution.record import LARGEST, ResolutionPlan, ResolutionStudy, resolution_plan, spread_batches
+from core.ui import machine, registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.places import KEEP
 from core.ui.study_page import StudyPage, busy_notice
 from core.ui.tables import written
 from core.ui.words import plain
+from core.workload.spec import Target, Workload
 
 NETWORK = "784-512-512-10"
 BUDGETS_S = (30.0, 60.0, 120.0, 240.0)
@@ -70,7 +69,7 @@ def _before(plan: ResolutionPlan | None) -> None:
 
 def _result(study_id: str, study: ResolutionStudy) -> None:
     """Draw a study's result, its batches, and its file."""
-    context = parts.context(RESOLUTION, study)
+    context = registry.context(RESOLUTION, study)
     try:
         found = RESOLUTION.answer(study, context)
     except UserError as error:

@@ -7,18 +7,17 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.base.text import clean
 from core.selfcheck.checks import WORDS, run_checks
 from core.selfcheck.export import floor_lines, self_check_data, summary
 from core.selfcheck.record import HOLDS, LACKS, SelfCheck
-from core.selfcheck.run import SelfCheckPlan
-from core.selfcheck.task import SELF_CHECK
-from core.spec import Target
-from core.text import clean
+from core.selfcheck.run import SELF_CHECK, SelfCheckPlan
 from core.ui import machine, share
 from core.ui.method_text import SELF_CHECK as CHECKED
 from core.ui.study_page import ask, progress, running, start, why_ended
 from core.ui.tables import written
 from core.ui.words import plain
+from core.workload.spec import Target
 
 
 def show() -> None:

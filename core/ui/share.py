@@ -6,14 +6,14 @@ A page passes :func:`run_panel` or :func:`panel` to :func:`core.ui.frame.show`.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
+from core.rounds.run import Run
 from core.studies.kind import Context, Kind
-from core.studies.sweep.record import Run
 from core.ui import downloads
 from core.ui.downloads import EVERY_BLOCK as EVERY_BLOCK
 from core.ui.downloads import Figure, File, Rows, json_bytes
@@ -107,3 +107,18 @@ def json_button(name: str, make: Callable[[], Mapping[str, Any]], meaning: str) 
         "JSON", data=lambda: json_bytes(make), file_name=f"breakeven-{name}.json", mime="application/json",
         icon=":material/download:", on_click="ignore", key=f"download-{name}", help=meaning,
     )  # fmt: skip
+
+
+OLD = ("first", "second")
+"""Names of the targets in addresses from the time of two targets; they stay valid."""
+
+
+def target_address(target: int) -> str:
+    return str(target + 1)
+
+
+def addressed_target(text: str | None, targets: Sequence[int]) -> int | None:
+    """Return the one of these targets that the text of an address names, or None."""
+    named = {target_address(target): target for target in targets}
+    named |= {old: target for target, old in enumerate(OLD) if target in targets}
+    return named.get(text or "")

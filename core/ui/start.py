@@ -7,14 +7,14 @@ from functools import partial
 import streamlit as st
 
 from core.figures.style import environment_line
-from core.hardware.against import Against, compared_with
 from core.hardware.catalogue import GpuSpec
+from core.hardware.compare import Against, compared_with
 from core.hardware.start_figure import share_figure, share_words, steps_figure
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.best_cpu import choice_line, cpu_targets
-from core.studies.sweep.figures import workload_line
+from core.rounds.answer.answer import Answer
+from core.rounds.answer.best_cpu import choice_line, cpu_targets
+from core.rounds.run import Run
+from core.rounds.show.figures import workload_line
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.record import Run
 from core.ui import charts, machine, neighbours, news, registry, verdict
 from core.ui.card import label_badge, result_card
 from core.ui.hardware import look, modelled, page

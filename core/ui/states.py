@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.evidence import Warning
-from core.numbers import counted
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.figures import failed_cells
-from core.studies.sweep.record import Run
-from core.text import sentence_case
+from core.base.evidence import Warning
+from core.base.numbers import counted
+from core.base.text import sentence_case
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.rounds.show.figures import failed_cells
 from core.ui.words import OUTCOMES
 
 Level = Literal["info", "warning", "error"]
@@ -24,7 +24,7 @@ REASONS = {
     "straddles_at_smallest": "The intervals of the smallest batches reach to both sides of parity.",
     "straddles_within": "The intervals of some batches in between reach to both sides of parity.",
 }
-"""Reasons of an open verdict. The next step alone says what to do about it (:mod:`core.studies.sweep.next_step`)."""
+"""Reasons of an open verdict. The next step alone says what to do about it (:mod:`core.rounds.answer.more_time`)."""
 RANGE_ENDED = "No crossover in the measured range. It may lie outside."
 OF_THE_DEVICE = ("gpu_slowed", "gpu_shared", "lost_", "trace_")
 """Codes of warnings about the measured device itself, which come before those about the rest of the machine."""

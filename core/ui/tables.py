@@ -7,15 +7,15 @@ from dataclasses import asdict, fields
 
 import pandas as pd
 
-from core.evidence import Environment
-from core.names import notations, side_by_side
+from core.base.evidence import Environment
+from core.base.text import clean, sentence_case
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.rounds.show.export import CellRow, cell_rows
 from core.store import Summary
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.export import CellRow, cell_rows
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.record import Run
-from core.text import clean, sentence_case
 from core.ui.words import OUTCOMES, STOPS, plain
+from core.workload.names import notations, side_by_side
 
 
 def cleaned(table: pd.DataFrame) -> pd.DataFrame:
@@ -46,7 +46,7 @@ SHARES = {
 
 
 def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
-    """Return one row per cell, as :class:`core.studies.sweep.export.CellRow`, with outcomes in words and memory in MB.
+    """Return one row per cell, as :class:`core.rounds.show.export.CellRow`, with outcomes in words and memory in MB.
 
     ``name`` is the target's name for people.
     """

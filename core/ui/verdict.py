@@ -8,17 +8,16 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.base.numbers import bounded, interval_words, number
+from core.base.text import sentence_case
 from core.figures.style import environment_line
-from core.numbers import bounded, interval_words, number
-from core.studies.sweep.answer import Answer, Fit, SpeedUp
-from core.studies.sweep.baseline import baseline_table, boundary_label, is_change
-from core.studies.sweep.busy import machine_badge, machine_line
-from core.studies.sweep.figures import workload_line
-from core.studies.sweep.loop import loop_lines
-from core.studies.sweep.quantised import output_difference_lines
-from core.studies.sweep.ran_as import ran_line
-from core.studies.sweep.record import Run
-from core.text import sentence_case
+from core.rounds.answer.answer import Answer, Fit, SpeedUp, machine_badge, machine_line
+from core.rounds.answer.baseline import baseline_table, boundary_label, is_change
+from core.rounds.answer.loop import loop_lines
+from core.rounds.answer.reliability import output_difference_lines
+from core.rounds.ran_as import ran_line
+from core.rounds.run import Run
+from core.rounds.show.figures import workload_line
 from core.ui import more_time
 from core.ui.card import Badge, draw_notes, interval_metric, label_badge, metric, result_card
 from core.ui.states import notices

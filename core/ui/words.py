@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.studies.sweep.outcomes import OUTCOMES as OUTCOMES
-from core.studies.sweep.outcomes import STOPS as STOPS
-from core.text import in_markdown
+from core.base.text import in_markdown
+from core.rounds.run import OUTCOMES as OUTCOMES
+from core.rounds.run import STOPS as STOPS
 
 LABEL_ICONS = {
     "measured": ":material/straighten:",

@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from core.schema import UserError
-from core.text import shown
+from core.base.schema import UserError
+from core.base.text import shown
 
 MAX_ARRAYS = 1_000
 NAMED = (("x", "y"), ("x_train", "y_train"), ("images", "labels"), ("data", "targets"))

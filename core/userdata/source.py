@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from core.base.numbers import byte_size, counted, percent
+from core.base.text import shown
 from core.machine.environment import available_memory_bytes
-from core.numbers import byte_size, counted, percent
-from core.spec import Workload
-from core.text import shown
 from core.userdata.arrays import Array, DataError, in_words, read_arrays
 from core.userdata.image_size import HEADER_BYTES, pixels
+from core.workload.spec import Workload
 
 __all__ = ["DataError", "Source", "check_data", "check_fits", "check_memory", "image_shape", "inspect_data"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.evidence import MAX_WHY, OutputDifference
-from core.families import Network
+from core.base.evidence import MAX_WHY, OutputDifference
+from core.networks.families import Network
 
 MOST_SAMPLES, LEAST_SAMPLES = 128, 8
 MOST_FLOPS = 1e9  # for all samples together, LEAST_SAMPLES at least: 1 s with the slowest int8 kernels

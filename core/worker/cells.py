@@ -11,6 +11,7 @@ import dataclasses
 import gc
 import os
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,11 +19,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import psutil
 
-from core.evidence import LoopPair
-from core.families.code import CodeError, own_place, refuse_code
-from core.frameworks import FRAMEWORKS, Compiled
-from core.machine.environment import usable_cores
-from core.spec import Pipeline, Target, Workload, refuse_batch, refuse_mode
+from core.base.evidence import LoopPair
+from core.base.frameworks import FRAMEWORKS, Compiled
+from core.machine.cores import Place
+from core.machine.environment import quota_cores, usable_cores
+from core.networks.families.code import CodeError, own_place, refuse_code
 from core.worker import timing
 from core.worker.engine import TensorFlowOnly
 from core.worker.feeds import Feed
@@ -47,7 +48,49 @@ from core.worker.protocol import (
 )
 from core.worker.signs import breaks_process, tells_of_memory
 from core.worker.step import Step
-from core.worker.turns import Turns
+from core.workload.spec import Pipeline, Target, Workload, refuse_batch, refuse_mode
+
+TURN_MS = 3.0  # between two blocks of a cell: after a longer pause another worker is assumed to have had its turn
+MAX_LEAD_IN_MS = 20.0  # of a call on a CPU: if calls are longer, an untimed one is not worth its time
+
+
+class Turns:
+    """The turns of one worker's cells. :meth:`end` records that the device has just worked."""
+
+    def __init__(self, target: Target) -> None:
+        self._on_cpu = target.on_cpu
+        self._place = Place((target.threads or quota_cores()) if target.on_cpu else None)
+        self._end_s = float("-inf")
+        self._last: weakref.ref[Step] | None = None
+
+    def take_place(self, pipeline: Pipeline | None) -> None:
+        """Bind this process to the target's cores.
+
+        It stays unbound for a ``tf.data`` pipeline, whose threads work beside the step's, and outside of cells (None).
+        """
+        self._place.take(pipeline is not None and pipeline.kind != "tfdata")
+
+    def end(self, step: Step | None = None) -> None:
+        """End a turn; ``step`` is given if it was a block."""
+        self._end_s, self._last = time.monotonic(), None if step is None else weakref.ref(step)
+
+    @property
+    def idle_ms(self) -> float:
+        return 1000 * (time.monotonic() - self._end_s)
+
+    def wake(self, step: Step, idle_ms: float, already_ms: float) -> float | None:
+        """Run steps untimed after a pause or another cell's turn.
+
+        On a CPU one call restores the caches, unless the pipeline already ran for ``already_ms``. On an accelerator the
+        clocks rise; returns the ms that took, None on a CPU.
+        """
+        if not self._on_cpu:
+            return timing.wake(lambda calls: step.run(calls * step.per_call), idle_ms, already_ms)
+        turned = self._last is None or self._last() is not step or idle_ms > TURN_MS
+        if turned and not already_ms and step.call_ms < MAX_LEAD_IN_MS:
+            step.run(step.per_call)
+        return None
+
 
 MAX_DETAIL = 200
 S = TypeVar("S", bound=Step)
@@ -141,7 +184,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
 
     @abstractmethod
     def compiled_as(self, step: S, target: Target) -> tuple[Compiled, str]:
-        """Return how the step is compiled, and why, as in :class:`core.evidence.CellSetup`."""
+        """Return how the step is compiled, and why, as in :class:`core.base.evidence.CellSetup`."""
 
     def renew(self, cell: Cell[S]) -> None:
         """Restore a model whose values are no longer finite, for the other cells that share it."""

@@ -1,6 +1,7 @@
 """The interface that serves a worker's requests on one target. Imports no framework.
 
-A framework's module (:data:`core.frameworks.FRAMEWORKS`) has ``start(hello) -> (Engine, Ready)``. Most engines are a
+A framework's module (:data:`core.base.frameworks.FRAMEWORKS`) has ``start(hello) -> (Engine, Ready)``. Most engines are
+a
 :class:`core.worker.cells.CellEngine`. docs/frameworks.md explains how to add one.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from core.spec import Workload
+from core.workload.spec import Workload
 
 SEED = 20_160
 POOL_BYTES = 64 * 2**20  # size of the pool of host batches, within these two bounds on their number

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from core.frameworks import FRAMEWORKS
+from core.base.frameworks import FRAMEWORKS
 
 WITH_GPU = "“pip install -r requirements-gpu.txt”"
 INSTALL = f"run {WITH_GPU} in the environment that runs Breakeven"

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable
 
 from core.machine.installed import python_of, why_missing
-from core.spec import Target
 from core.worker.protocol import CellFailed
+from core.workload.spec import Target
 
 
 def interpreter(target: Target) -> str:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import psutil
 
-from core.numbers import byte_size
+from core.base.numbers import byte_size
 from core.userdata.arrays import DataError
 from core.userdata.source import inspect_data
 from core.worker.feeds import pool_size

@@ -6,10 +6,10 @@ import statistics
 import time
 from typing import Literal, NamedTuple, get_args
 
-from core.schema import Frozen
-from core.spec import Mode, Pipeline, Target, Workload
+from core.base.schema import Frozen
 from core.worker.process import launch_processes
 from core.worker.protocol import Check, Prepare, R, Release, Request, RunBlock, TimePitfall, Way, Worker, go_on
+from core.workload.spec import Mode, Pipeline, Target, Workload
 
 OUR_BLOCKS = 25
 Method = Literal["predict_first", "predict_loop", "single_call", "first_epoch"]

@@ -7,12 +7,12 @@ import platform
 import time
 from collections.abc import Sequence
 
-from core.frameworks import FRAMEWORKS
+from core.base.frameworks import FRAMEWORKS
+from core.base.schema import Frozen
 from core.machine.installed import versions, why_missing
-from core.schema import Frozen
-from core.spec import Target
 from core.worker.process import ProcessWorker
 from core.worker.protocol import WorkerError
+from core.workload.spec import Target
 
 PROBE_TARGET = "gpu:0"
 

@@ -26,13 +26,12 @@ from typing import NoReturn, cast
 import psutil
 from pydantic import ValidationError
 
-from core.frameworks import FRAMEWORKS
+from core.base.frameworks import FRAMEWORKS
+from core.base.numbers import byte_size
 from core.machine.cgroup import read_kills, who_killed
 from core.machine.cores import THREAD_LIMITS
 from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
 from core.machine.visible import BY_BUS, ORDER, VISIBLE
-from core.numbers import byte_size
-from core.spec import Target
 from core.worker.children import end_keeper, end_marked, exit_words, kill_group, lines_of, start
 from core.worker.gpu_errors import TOGETHER, explain_gpu
 from core.worker.interpreters import interpreter, refuse_python
@@ -53,6 +52,7 @@ from core.worker.protocol import (
 )
 from core.worker.signs import tells_of_memory
 from core.worker.templates import TEMPLATES, Template
+from core.workload.spec import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "core.worker.server")

@@ -15,11 +15,11 @@ from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from core.evidence import CellSetup, CpuMs, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
+from core.base.evidence import CellSetup, CpuMs, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
+from core.base.schema import Frozen, UserError
 from core.machine.cgroup import Killed
-from core.schema import Frozen, UserError
-from core.spec import Pipeline, Target, Workload
 from core.traces.record import CellTrace, TracedCell
+from core.workload.spec import Pipeline, Target, Workload
 
 PROTOCOL_VERSION: Literal[2] = 2
 MAX_LINE_BYTES = 1 << 20
@@ -65,7 +65,7 @@ class Prepared(CellSetup):
 
 
 class BlockDone(Frozen):
-    """Reply to ``block``; ``wake_ms`` and ``cpu_ms`` as in :class:`core.evidence.Block`."""
+    """Reply to ``block``; ``wake_ms`` and ``cpu_ms`` as in :class:`core.base.evidence.Block`."""
 
     kind: Literal["block"] = "block"
     batch: int
@@ -99,7 +99,7 @@ class Released(Frozen):
 
 
 class Described(Frozen):
-    """A model as its author's code builds it. ``layers`` hold the fields of :class:`core.families.LayerCount`."""
+    """A model as its author's code builds it. ``layers`` hold the fields of families' ``LayerCount``."""
 
     kind: Literal["describe"] = "describe"
     name: str
@@ -200,7 +200,7 @@ class Prepare(Request[Prepared]):
     ``warmup_ms`` caps the warm-up. ``steps_per_block`` is given if the cell was calibrated in an earlier process, so
     that blocks stay alike. ``slot`` distinguishes cells of the same batch. ``variant`` replaces the worker's target if
     a cell differs in something that is not fixed per process (execution, steps_per_execution, precision except TF32):
-    both must have the same :attr:`core.spec.Target.host`.
+    both must have the same :attr:`core.workload.spec.Target.host`.
     """
 
     doing: ClassVar[str] = "preparing batch {batch}"

@@ -20,12 +20,11 @@ from typing import Any, BinaryIO, cast
 
 from pydantic import ValidationError
 
-from core.families.code import in_words
-from core.frameworks import FRAMEWORKS
+from core.base.frameworks import FRAMEWORKS
+from core.base.schema import UserError, explain
 from core.machine.cores import IN_A_STEP, niceness
 from core.machine.environment import quota_cores
-from core.schema import UserError, explain
-from core.spec import Target
+from core.networks.families.code import in_words
 from core.worker.engine import Engine
 from core.worker.protocol import (
     MAX_LINE_BYTES,
@@ -39,6 +38,7 @@ from core.worker.protocol import (
     WorkerError,
     WorkerLost,
 )
+from core.workload.spec import Target
 
 MAX_REASON = 300
 

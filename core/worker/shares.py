@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from core.names import all_of
 from core.worker.protocol import CellFailed
+from core.workload.names import all_of
 
 COMPARED = 8  # variables whose copies are compared: the smallest, such as biases
 ALIKE = 1e-3  # relative to the largest value: devices of different kinds round differently

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from core.evidence import OutputDifference
+from core.base.evidence import OutputDifference
 from core.worker.feeds import Feed
 from core.worker.protocol import CellFailed
 

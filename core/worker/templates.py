@@ -25,14 +25,14 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from core.frameworks import FRAMEWORKS
+from core.base.frameworks import FRAMEWORKS
 from core.machine.cores import THREAD_LIMITS
 from core.machine.environment import available_memory_bytes, process_memory_limit
 from core.machine.installed import python_of
-from core.spec import Target
 from core.worker.children import end_keeper, kill_group
 from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import Check, WorkerLost, go_on
+from core.workload.spec import Target
 
 COMMAND = (sys.executable, "-m", "core.worker.template")
 OFF = "BREAKEVEN_FRESH_STARTS"

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from core.ui.navigation import PAGES
+from simulated.runs import make_run
 from tests.support.axe import findings
 from tests.support.browser import expect, settle
-from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]

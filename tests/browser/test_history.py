@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from core.store import Store
+from simulated.runs import make_run
 from tests.support.browser import expect, settle
-from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]

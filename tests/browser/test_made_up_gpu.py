@@ -1,4 +1,4 @@
-"""A made-up GPU (tests/support/made_up) from the command or the button to the page. Nothing here was measured."""
+"""A made-up GPU (simulated/made_up) from the command or the button to the page. Nothing here was measured."""
 
 import re
 import subprocess
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from simulated.made_up.states import ROOT, STATES, environment
 from tests.support.browser import PATIENCE_MS, expect, go, settle
-from tests.support.made_up.states import ROOT, STATES, environment
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]

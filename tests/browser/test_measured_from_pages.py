@@ -9,8 +9,8 @@ import pytest
 
 from core.machine.lock import machine_lock
 from core.store import Store
+from simulated.runs import make_run
 from tests.support.browser import expect, go
-from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]

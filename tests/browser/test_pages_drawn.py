@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.studies.registry import example_id, kind_of, load_example
+from simulated.runs import make_run
 from tests.support.browser import assert_part_fits, assert_words_apart, expect, go, settle
-from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]

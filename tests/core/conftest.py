@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.simulation import LAUNCHED
+from simulated.simulation import LAUNCHED
 
 
 @pytest.fixture(autouse=True)

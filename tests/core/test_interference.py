@@ -2,7 +2,13 @@
 
 import pytest
 
-from core.evidence import DISTURBING_OTHERS_PCT, DISTURBING_STEAL_PCT, DISTURBING_WAIT_PCT, PRESENT_PCT, Interference
+from core.base.evidence import (
+    DISTURBING_OTHERS_PCT,
+    DISTURBING_STEAL_PCT,
+    DISTURBING_WAIT_PCT,
+    PRESENT_PCT,
+    Interference,
+)
 
 
 @pytest.mark.parametrize(

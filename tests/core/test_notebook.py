@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from core import notebook
-from core.families import network_from_name
+from core.base.schema import UserError
+from core.networks.families import network_from_name
 from core.notebook import Measured, measure
-from core.schema import UserError
-from core.spec import Target, Workload
+from core.rounds.answer.analyse import analyse
 from core.store import Store
 from core.studies.jobs import Jobs
-from core.studies.sweep.analyse import analyse
-from tests.support.runs import make_run
-from tests.support.simulation import Curve, Machine
-from tests.support.sweeps import plan
+from core.workload.spec import Target, Workload
+from simulated.runs import make_run
+from simulated.simulation import Curve, Machine
+from simulated.sweeps import plan
 from tests.support.targets import run_of
 
 ROOT = Path(__file__).parents[2]

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from core.cli.model_code import described_network, network_from_code
 from core.cli.networks import network_flags, network_of
-from core.families import LayerCount, network_from_name
-from core.families.code import Code, CodeError, is_torch_module, shapes_of
-from core.spec import Target, Workload
-from core.studies.sweep.plan import SweepPlan
+from core.networks.families import LayerCount, network_from_name
+from core.networks.families.code import Code, CodeError, is_torch_module, shapes_of
+from core.rounds.plan import SweepPlan
 from core.worker.process import worker_environment
 from core.worker.protocol import Describe, Described
+from core.workload.spec import Target, Workload
 
 NATIVE = Target(framework="pytorch", threads=1)
 DESCRIBED = Described(

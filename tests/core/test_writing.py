@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.files import write_whole
+from core.base.files import write_whole
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, app_test
 
-from core.evidence import Interference
+from core.base.evidence import Interference
+from core.rounds.run import Run
 from core.studies.registry import load_example
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.record import Run
 from core.ui import history, machine, neighbours, registry
 from core.ui.batch import form
-from tests.support.memories import GB
-from tests.support.pages import fake_engine
-from tests.support.runs import make_environment, make_run
+from simulated.memories import GB
+from simulated.pages import fake_engine
+from simulated.runs import make_environment, make_run
 
 
 @pytest.fixture(autouse=True, scope="module")

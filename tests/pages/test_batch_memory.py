@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from core.batch.answer import limit_of
-from core.families import network_from_name
-from core.spec import Workload
-from core.studies.sweep.record import Run
+from core.networks.families import network_from_name
+from core.rounds.run import Run
+from core.studies.batch.answer import limit_of
 from core.ui.batch import form
+from core.workload.spec import Workload
+from simulated.commands import holds
+from simulated.memories import GB, make_probe
+from simulated.noises import make_noise_study
+from simulated.pages import open_page, says, text_of, titles, unfold
+from simulated.runs import make_environment, planned
 from tests.support.batch_page import RUN, kept, memory_study
-from tests.support.commands import holds
-from tests.support.memories import GB, make_probe
-from tests.support.noises import make_noise_study
-from tests.support.pages import open_page, says, text_of, titles, unfold
-from tests.support.runs import make_environment, planned
 from tests.support.study_pages import start
 
 FULL = "The answer in full"

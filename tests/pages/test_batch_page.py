@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.studies.gradient_noise.kind import GRADIENT_NOISE
-from core.studies.sweep.analyse import analyse
+from core.rounds.answer.analyse import analyse
+from core.studies.noise.kind import GRADIENT_NOISE
 from core.ui import downloads
 from core.ui.batch import page, result
 from core.ui.share import json_bytes
+from simulated.commands import holds
+from simulated.noises import make_noise_study
+from simulated.pages import open_page, says, text_of, titles, unfold
+from simulated.runs import planned
 from tests.support.batch_page import FIRST, NAMES, RATE, RUN, SAMPLE, SECOND, TIME, kept, memory_study
-from tests.support.commands import holds
-from tests.support.noises import make_noise_study
-from tests.support.pages import open_page, says, text_of, titles, unfold
-from tests.support.runs import planned
 from tests.support.study_pages import start
 
 FULL = "The answer in full"

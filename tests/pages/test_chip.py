@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.selfcheck.task import SELF_CHECK
+from core.selfcheck.run import SELF_CHECK
 from core.studies.registry import kinds
 from core.ui import chip
 from core.ui.demo import PITFALLS
 from core.ui.navigation import PAGES
 from core.ui.overhead.tracing import TRACE
-from tests.support.pages import open_page, running, text_of
+from simulated.pages import open_page, running, text_of
 
 TITLE = "Map of a network"
 

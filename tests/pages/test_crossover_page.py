@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.imports import read_run
-from core.studies.sweep.record import Run, Status
+from core.rounds.answer.analyse import analyse
+from core.rounds.run import Run, Status
+from core.rounds.show.imports import read_run
 from core.ui import downloads, registry
-from tests.support.commands import holds
+from simulated.commands import holds
+from simulated.pages import PATIENCE_S, ROOT, keep, open_page, says, text_of, titles
+from simulated.runs import make_run, on_card
 from tests.support.loops import loop_cost, with_loops
-from tests.support.pages import PATIENCE_S, ROOT, keep, open_page, says, text_of, titles
-from tests.support.runs import make_run, on_card
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from core.spec import Pipeline
+from core.rounds.run import Run
 from core.studies.diagnosis.answer import diagnose
 from core.studies.diagnosis.kind import DIAGNOSIS
-from core.studies.sweep.record import Run
 from core.ui import machine
 from core.ui.diagnosis import result
+from core.workload.spec import Pipeline
+from simulated.pages import chart_titles, ended, open_page, text_of
+from simulated.runs import make_environment, make_run, planned
 from tests.support.diagnoses import helping_diagnosis, kept
-from tests.support.pages import chart_titles, ended, open_page, text_of
-from tests.support.runs import make_environment, make_run, planned
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.commands import holds
+from simulated.commands import holds
+from simulated.pages import chart_titles, damage, open_page, text_of
+from simulated.runs import make_run
 from tests.support.diagnoses import add, helping_diagnosis, kept, make_diagnosis
-from tests.support.pages import chart_titles, damage, open_page, text_of
-from tests.support.runs import make_run
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 RUN = make_run(4)

@@ -12,11 +12,11 @@ from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.fleet.run import RAY_ADDRESS
 from core.studies.progress import Progress
-from core.ui import parts
+from core.ui import registry
 from core.ui.fleet.form import NO_CLUSTER, collected
 from core.ui.fleet.page import QUESTION
-from tests.support.fleet_studies import LARGE, MIDDLE, SMALL, make_fleet
-from tests.support.pages import open_page, running, says, text_of, unfold
+from simulated.fleet_studies import LARGE, MIDDLE, SMALL, make_fleet
+from simulated.pages import open_page, running, says, text_of, unfold
 
 BATCHES = (1, 8, 64, 512)
 
@@ -163,6 +163,6 @@ def test_deleting_it_in_the_history_and_undo_take_and_bring_its_runs(kept: str, 
 def test_files_become_one_fleet_run_and_its_file_holds_the_runs(kept: str, engine: Any, study: FleetStudy) -> None:
     found = collected([(f"{run.id}.json", run.to_json().encode()) for run in study.runs])
     assert {run.id for run in found.runs} == {run.id for run in study.runs}
-    whole = parts.whole(engine.store.study(FLEET, kept))
+    whole = registry.whole(engine.store.study(FLEET, kept))
     assert collected([("fleet.json", whole.to_json().encode())]).runs == whole.runs
     assert answer_of(whole, {}).sentence == answer_of(study, {}).sentence

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.studies.frontier.plan import Setting
-from tests.support.commands import holds
+from core.studies.frontier.record import Setting
+from simulated.commands import holds
+from simulated.pages import chart_titles, open_page, running, says, text_of, unfold
 from tests.support.frontier_studies import make_frontier_plan, make_frontier_study
-from tests.support.pages import chart_titles, open_page, running, says, text_of, unfold
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("no_example")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from core.ui import machine
-from tests.support.fake_nvml import FakeCard
+from simulated.fake_nvml import FakeCard
+from simulated.pages import open_page, says, sweeping, text_of
+from simulated.runs import make_run
 from tests.support.gpus import BLACKWELL, plug_in
-from tests.support.pages import open_page, says, sweeping, text_of
-from tests.support.runs import make_run
 from tests.support.study_pages import start
 
 DEVICES = machine.devices  # before the engine of tests replaces it

@@ -7,19 +7,19 @@ import streamlit as st
 
 from core.hardware import interval
 from core.hardware.own_cards import FILE_NAME, OwnCard, read_own, save_own
+from core.rounds.run import Run
 from core.store.database import data_dir
 from core.studies.host.kind import HOST
 from core.studies.host.run import HostPlan
 from core.studies.registry import example_id
-from core.studies.sweep.record import Run
 from core.ui.hardware import page
-from core.ui.hardware.steps import KINDS
+from core.ui.hardware.form import KINDS
+from simulated.commands import holds
+from simulated.hosts import make_host_study
+from simulated.pages import damage, open_page, says, text_of, titles, unfold
+from simulated.runs import make_environment
 from tests.support.batch_page import RUN, kept
-from tests.support.commands import holds
 from tests.support.hardware_page import ACCURACY, CLEAR, STEPS, STUDY, traces
-from tests.support.hosts import make_host_study
-from tests.support.pages import damage, open_page, says, text_of, titles, unfold
-from tests.support.runs import make_environment
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")

@@ -7,22 +7,23 @@ from typing import Any
 
 import pytest
 
-from core.families import network_from_name
 from core.hardware import interval
-from core.hardware.against import not_modelled
 from core.hardware.catalogue import catalogue
-from core.spec import Target
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.best_cpu import LOOK_BATCHES, look_plan
+from core.hardware.compare import not_modelled
+from core.networks.families import network_from_name
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.best_cpu import LOOK_BATCHES
+from core.studies.sweep.presets import look_plan
 from core.ui import start
 from core.ui.hardware import draft, look, page, result
 from core.ui.share import json_bytes
+from core.workload.spec import Target
+from simulated.commands import holds
+from simulated.hosts import cpu_run
+from simulated.pages import AT, keep, open_page, says, sweeping, text_of, titles, unfold
+from simulated.runs import make_run, planned
 from tests.support.batch_page import NAMES, RUN, SECOND, kept
-from tests.support.commands import holds
 from tests.support.hardware_page import CLEAR, LABELS, STEP, STEPS, gpu_run, traces
-from tests.support.hosts import cpu_run
-from tests.support.pages import AT, keep, open_page, says, sweeping, text_of, titles, unfold
-from tests.support.runs import make_run, planned
 
 BATCHES = (1, 8, 64, 512)
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.spec import Target
-from tests.support.pages import keep, open_page, text_of, titles
-from tests.support.runs import make_run, planned
+from core.workload.spec import Target
+from simulated.pages import keep, open_page, text_of, titles
+from simulated.runs import make_run, planned
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 

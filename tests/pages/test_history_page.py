@@ -9,20 +9,20 @@ import pytest
 from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
+from core.base.text import sentence_case
+from core.rounds.show.export import run_json
+from core.rounds.study import run_id_of
 from core.store.tables import RUNS
 from core.studies.kind import Context
 from core.studies.registry import kind_of, kinds
-from core.studies.study import run_id_of
-from core.studies.sweep.export import run_json
-from core.text import sentence_case
-from core.ui import deleted, history, kept
+from core.ui import history, kept
 from core.ui.share import json_bytes
+from simulated.noises import make_noise_study
+from simulated.pages import damage, keep, open_page, text_of
+from simulated.pipelines import make_pipeline_experiment
+from simulated.runs import make_run
 from tests.support.batch_page import RUN
 from tests.support.frontier_studies import make_frontier_study
-from tests.support.noises import make_noise_study
-from tests.support.pages import damage, keep, open_page, text_of
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.runs import make_run
 from tests.support.study_pages import MADE
 from tests.support.study_pages import keep as keep_study
 
@@ -62,7 +62,7 @@ def test_what_was_deleted_earlier_is_brought_back_from_below_the_list(
 ) -> None:
     for seed in (1, 2):
         engine.store.delete(keep(engine.store, make_run(seed)))
-    monkeypatch.setattr(deleted, "AT_TOP", timedelta(0))
+    monkeypatch.setattr(history, "AT_TOP", timedelta(0))
     at = open_page("history")
     assert "undo" not in [button.key for button in at.button]
     assert text_of(at).count("It can be brought back until") == 2

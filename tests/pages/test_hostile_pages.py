@@ -21,11 +21,11 @@ from core.studies.progress import Progress
 from core.ui import frame, history
 from core.ui.look import STYLE
 from core.ui.navigation import PAGES
-from core.ui.ticker import HTML as TICKER
+from core.ui.study_page import HTML as TICKER
+from simulated.pages import ended, keep, open_page, running, sweeping
 from tests.support import study_pages
 from tests.support.hostile import ACTING, HOSTILE, MARKUP
 from tests.support.hostile_records import hostile_records, mark, texts_of
-from tests.support.pages import ended, keep, open_page, running, sweeping
 
 RECORDS, FILLER = hostile_records()
 RUN = RECORDS["sweep"]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from core.ui import machine
-from tests.support.made_up.inside import put_into_state
-from tests.support.made_up.states import REMARKABLE, STATES, UNUSABLE
-from tests.support.pages import open_page, text_of
+from simulated.made_up.inside import put_into_state
+from simulated.made_up.states import REMARKABLE, STATES, UNUSABLE
+from simulated.pages import open_page, text_of
 
 DEVICES = machine.devices  # before the engine of tests replaces it
 

@@ -13,10 +13,10 @@ from core.ui import demo, machine
 from core.ui.method_text import RULES, TERMS
 from core.worker import pitfalls
 from core.worker.pitfalls import Figure, PitfallReport
-from tests.support.pages import AT, ended, open_page, says, text_of, tools_of, unfold, with_gpu
-from tests.support.resolutions import made_resolution
-from tests.support.runs import make_environment
-from tests.support.selfchecks import GPU, Device
+from simulated.pages import AT, ended, open_page, says, text_of, tools_of, unfold, with_gpu
+from simulated.resolutions import made_resolution
+from simulated.runs import make_environment
+from simulated.selfchecks import GPU, Device
 from tests.support.study_pages import keep as keep_study
 
 pytestmark = pytest.mark.usefixtures("engine")

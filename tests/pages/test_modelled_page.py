@@ -7,15 +7,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.hardware.recorded import CardCurve
-from core.spec import Target
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.record import Run
+from core.rounds.answer.analyse import analyse
+from core.rounds.run import Run
 from core.ui import downloads
+from core.workload.spec import Target
+from simulated.commands import holds
+from simulated.hosts import make_curve, make_host_study
+from simulated.pages import chart_titles, keep, open_page, says, sweeping, text_of, with_gpu
+from simulated.runs import make_run, planned
 from tests.support.batch_page import kept
-from tests.support.commands import holds
-from tests.support.hosts import make_curve, make_host_study
-from tests.support.pages import chart_titles, keep, open_page, says, sweeping, text_of, with_gpu
-from tests.support.runs import make_run, planned
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -45,7 +45,7 @@ def withhold(monkeypatch: pytest.MonkeyPatch) -> None:
         return make_curve(lambda _: 1.0, batches, withheld=batches, gpu=spec.name)
 
     monkeypatch.setattr("core.ui.hardware.modelled.card_curve", nothing)
-    monkeypatch.setattr("core.hardware.against.card_curve", nothing)
+    monkeypatch.setattr("core.hardware.compare.card_curve", nothing)
 
 
 def test_nothing_is_modelled_until_a_card_is_chosen_and_every_option_says_that_no_worker_runs() -> None:

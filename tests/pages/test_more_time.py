@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.studies.sweep.record import Run
+from core.rounds.run import Run
+from simulated.pages import chart_titles, keep, open_page, says, text_of
+from simulated.pipelines import make_pipeline_experiment
+from simulated.runs import make_environment, make_run
 from tests.support import study_pages
 from tests.support.diagnoses import kept, make_diagnosis
-from tests.support.pages import chart_titles, keep, open_page, says, text_of
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.runs import make_environment, make_run
 from tests.support.study_pages import started_plan
 
 pytestmark = pytest.mark.usefixtures("this_machine")

@@ -11,9 +11,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.studies.pauses import Pauses
-from core.ui import held, registry
-from tests.support.pages import fake_engine, open_page, running, sweeping
-from tests.support.runs import make_run
+from core.ui import news, registry
+from simulated.pages import fake_engine, open_page, running, sweeping
+from simulated.runs import make_run
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +55,7 @@ class Browser:
         self.sent: list[str] = []
         self._leaves = threading.Event()
         self.query_params = {"seen": seen, "pauses": str(int(pauses))}
-        self._thread = threading.Thread(target=lambda: asyncio.run(held.answer(self)))  # type: ignore[arg-type]
+        self._thread = threading.Thread(target=lambda: asyncio.run(news.answer(self)))  # type: ignore[arg-type]
         self._thread.start()
 
     async def accept(self) -> None:
@@ -84,7 +84,7 @@ class Browser:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(held, "LOOK_S", 0.01)
+    monkeypatch.setattr(news, "LOOK_S", 0.01)
     made = fake_engine()
     monkeypatch.setattr(registry, "engine", lambda: made)
     yield made
@@ -101,24 +101,24 @@ def waits(is_so: Callable[[], bool]) -> None:
 
 
 def test_a_question_about_changes_is_held_until_one(served: Any) -> None:
-    browser = Browser(held.state(served.jobs), pauses=False)
+    browser = Browser(news.state(served.jobs), pauses=False)
     waits(lambda: bool(served.jobs.pauses._waiting))
     assert browser.sent == []
     served.jobs.pauses.change()
-    assert browser.told() == [held.NEWS]
+    assert browser.told() == [news.NEWS]
 
 
 def test_what_has_changed_since_is_told_at_once(served: Any) -> None:
-    seen = held.state(served.jobs)
+    seen = news.state(served.jobs)
     served.jobs.pauses.change()
-    assert Browser(seen, pauses=True).told() == [held.NEWS]
+    assert Browser(seen, pauses=True).told() == [news.NEWS]
 
 
 def test_a_measurement_of_another_process_is_a_change(served: Any) -> None:
-    browser = Browser(held.state(served.jobs), pauses=False)
+    browser = Browser(news.state(served.jobs), pauses=False)
     waits(lambda: bool(served.jobs.pauses._waiting))
     served.jobs.elsewhere = "Another Breakeven process (pid 7) has been measuring since 12:03 UTC: x."
-    assert browser.told() == [held.NEWS]
+    assert browser.told() == [news.NEWS]
 
 
 def test_charts_are_told_in_a_pause_and_of_nothing_else(served: Any) -> None:
@@ -128,7 +128,7 @@ def test_charts_are_told_in_a_pause_and_of_nothing_else(served: Any) -> None:
     pauses.change()
     assert pauses.watched == 1
     pauses.pause(threading.Event(), longest_s=0.0)
-    assert browser.told() == [held.NEWS]
+    assert browser.told() == [news.NEWS]
 
 
 def test_a_closed_tab_is_forgotten(served: Any) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.evidence import CardUse, Warning
+from core.base.evidence import CardUse, Warning
 from core.ui.words import plain
+from simulated.pages import chart_titles, keep, open_page, says, titles
+from simulated.runs import make_run
 from tests.support.energies import with_energy
-from tests.support.pages import chart_titles, keep, open_page, says, titles
-from tests.support.runs import make_run
 from tests.support.traced import gpu_cell, with_traces
 
 pytestmark = pytest.mark.usefixtures("engine")

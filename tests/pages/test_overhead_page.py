@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.evidence import Label
-from core.studies.sweep.record import Run
+from core.base.evidence import Label
+from core.rounds.run import Run
 from core.traces.record import TracedCell
 from core.ui import registry
 from core.ui.overhead import result, tracing
 from core.ui.words import plain
-from tests.support.pages import chart_titles, ended, keep, open_page, says, text_of, tools_of
-from tests.support.runs import make_run
+from simulated.pages import chart_titles, ended, keep, open_page, says, text_of, tools_of
+from simulated.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.support.commands import holds
-from tests.support.pages import chart_titles, open_page, says, text_of
-from tests.support.pipelines import make_pipeline_experiment
+from simulated.commands import holds
+from simulated.pages import chart_titles, open_page, says, text_of
+from simulated.pipelines import make_pipeline_experiment
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -113,7 +113,7 @@ def test_an_arm_without_a_number_stands_in_the_table_with_its_reason(engine: Any
 
 
 def test_an_idle_base_has_no_chart_of_calls_and_says_why(engine: Any) -> None:
-    from core.spec import Pipeline
+    from core.workload.spec import Pipeline
 
     keep(engine, PAGE, make_pipeline_experiment(base=Pipeline(kind="tfdata", prefetch=1)))
     at = open_page(PAGE, folds=FOLDS)

@@ -7,8 +7,8 @@ import pytest
 
 from core.hardware.published import RUN_PREFIX, agreement, gallery, modelled_curve
 from core.ui.hardware.published import FITTED, NOT_FITTED, TITLE
+from simulated.pages import open_page, says, text_of, titles, unfold
 from tests.support.hardware_page import traces
-from tests.support.pages import open_page, says, text_of, titles, unfold
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 SWEEPS = [entry for entry in gallery() if entry.is_sweep]

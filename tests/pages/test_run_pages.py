@@ -6,11 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-from core.studies.sweep.imports import read_run
+from core.rounds.show.imports import read_run
 from core.ui import navigation
-from tests.support.noises import make_noise_study
-from tests.support.pages import chart_titles, keep, open_page, running, says, sweeping, text_of
-from tests.support.runs import make_run
+from simulated.noises import make_noise_study
+from simulated.pages import chart_titles, keep, open_page, running, says, sweeping, text_of
+from simulated.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
 pytestmark = pytest.mark.usefixtures("this_machine")

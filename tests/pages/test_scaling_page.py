@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.evidence import Gpu
+from core.base.evidence import Gpu
 from core.studies.progress import Snapshot
 from core.ui import machine
-from tests.support.pages import AT, chart_titles, open_page, says, text_of, titles, unfold
-from tests.support.scalings import FOUR, ONE, TWO, Truth, make_scaling_study
+from simulated.pages import AT, chart_titles, open_page, says, text_of, titles, unfold
+from simulated.scalings import FOUR, ONE, TWO, Truth, make_scaling_study
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("this_machine")

@@ -6,9 +6,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.ui import downloads
+from simulated.pages import PATIENCE_S, open_page, says
+from simulated.runs import make_run
 from tests.support.batch_page import kept
-from tests.support.pages import PATIENCE_S, open_page, says
-from tests.support.runs import make_run
 from tests.support.study_pages import keep
 
 pytestmark = pytest.mark.usefixtures("this_machine")
@@ -21,7 +21,7 @@ def page() -> None:
     import streamlit as st
 
     from core.ui import frame, share
-    from tests.support.runs import make_run
+    from simulated.runs import make_run
 
     run = make_run()
     frame.show("Title", lambda: st.write("v"), lambda: st.write("p"), share=partial(share.run_panel, run, gpu="L4"))

@@ -9,16 +9,17 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.machine.gpu_notes import GpuNote
-from core.spec import Target
+from core.rounds.answer.best_cpu import LOOK_BATCHES
+from core.rounds.run import Run
 from core.store import StoreError
-from core.studies.sweep.best_cpu import LOOK_BATCHES, look_plan
-from core.studies.sweep.record import Run
+from core.studies.sweep.presets import look_plan
 from core.ui import machine, navigation, registry, start
 from core.ui.sweep import live
 from core.ui.sweep.draft import untouched
-from tests.support.hosts import make_curve
-from tests.support.pages import AT, chart_titles, ended, keep, open_page, says, sweeping, text_of, with_gpu
-from tests.support.runs import BATCHES, make_run, planned
+from core.workload.spec import Target
+from simulated.hosts import make_curve
+from simulated.pages import AT, chart_titles, ended, keep, open_page, says, sweeping, text_of, with_gpu
+from simulated.runs import BATCHES, make_run, planned
 from tests.support.study_pages import start as press
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -168,7 +169,7 @@ def test_a_withheld_card_says_why_and_leaves_the_cpu(monkeypatch: pytest.MonkeyP
     def nothing(spec: Any, _workload: Any, _target: Any, batches: Any, *_: Any) -> Any:
         return make_curve(lambda _: 1.0, batches, withheld=batches, gpu=spec.name)
 
-    monkeypatch.setattr("core.hardware.against.card_curve", nothing)
+    monkeypatch.setattr("core.hardware.compare.card_curve", nothing)
     at = open_page("")
     assert sentence(at) == "Modelled: withheld for T4. Nothing was ever measured there."
     assert chart_titles(at) == PICTURES[:1]

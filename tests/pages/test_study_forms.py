@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.pages import AT, running, stop_time, text_of
+from simulated.pages import AT, running, stop_time, text_of
 from tests.support.places import FRONTIER, PIPELINE, SCALING, STUDIES, SWEEP, Place
 
 pytestmark = pytest.mark.usefixtures("this_machine")

@@ -8,13 +8,13 @@ import pytest
 from core.studies.kind import Kind
 from core.studies.registry import example_id, kind_of
 from core.ui import registry
+from simulated.pages import AT, chart_titles, damage, ended, says, text_of
+from simulated.pipelines import make_pipeline_experiment
+from simulated.scalings import LOGICAL, make_scaling_study
 from tests.support.batch_page import RUN
 from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
 from tests.support.frontier_studies import log2_speed_up, make_frontier_study
-from tests.support.pages import AT, chart_titles, damage, ended, says, text_of
-from tests.support.pipelines import make_pipeline_experiment
 from tests.support.places import DIAGNOSIS, FRAMED, FRONTIER, PIPELINE, SCALING, STUDIES, Place
-from tests.support.scalings import LOGICAL, make_scaling_study
 from tests.support.study_pages import keep
 
 pytestmark = pytest.mark.usefixtures("this_machine")

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.families import families
-from core.hardware.against import not_modelled
-from core.spec import Workload
+from core.hardware.compare import not_modelled
+from core.networks.families import families
+from core.rounds.run import Run
 from core.store import StoreError
-from core.studies.sweep.record import Run
 from core.ui import registry
 from core.ui.registry import quieten
-from tests.support.pages import chart_titles, damage, ended, keep, open_page, says, sweeping, text_of, with_gpu
-from tests.support.runs import make_run
+from core.workload.spec import Workload
+from simulated.pages import chart_titles, damage, ended, keep, open_page, says, sweeping, text_of, with_gpu
+from simulated.runs import make_run
 from tests.support.study_pages import start, started_plan
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.ui import machine
 from core.ui.sweep import settings
-from tests.support.pages import open_page, text_of, with_gpu
+from simulated.pages import open_page, text_of, with_gpu
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("engine")

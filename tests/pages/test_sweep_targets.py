@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.frameworks import FRAMEWORKS
-from core.studies.sweep.analyse import analyse
+from core.base.frameworks import FRAMEWORKS
+from core.rounds.answer.analyse import analyse
 from core.ui import machine
-from tests.support.pages import open_page, says, sweeping, text_of, titles, with_gpu
-from tests.support.runs import make_run
+from simulated.pages import open_page, says, sweeping, text_of, titles, with_gpu
+from simulated.runs import make_run
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("engine", "all_installed")

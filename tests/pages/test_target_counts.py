@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from core.ui import charts, frame, navigation
-from tests.support.noises import make_noise_study
-from tests.support.pages import keep, open_page, text_of, titles
+from simulated.noises import make_noise_study
+from simulated.pages import keep, open_page, text_of, titles
 from tests.support.targets import run_of
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 

@@ -10,12 +10,12 @@ from core.studies.registry import read_any
 from core.studies.validation.answer import validation
 from core.studies.validation.export import COLUMNS, factor_sentence, inside_sentence
 from core.studies.validation.kind import VALIDATION
-from core.studies.validation.plan import NETWORKS
+from core.studies.validation.record import NETWORKS
 from core.studies.validation.run import new_study
 from core.ui.hardware.validation import TITLE
-from tests.support.pages import open_page, says, text_of, titles, unfold
+from simulated.pages import open_page, says, text_of, titles, unfold
+from simulated.validations import made_validation, plan
 from tests.support.study_pages import keep
-from tests.support.validations import made_validation, plan
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 PICTURE = "Measured over predicted step time"

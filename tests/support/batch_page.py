@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from core.studies.memory.plan import MemoryPlan
-from core.studies.memory.record import MemoryStudy
-from core.studies.sweep.record import Run
-from tests.support.memories import GB, linear, make_memory_study
-from tests.support.pages import keep
-from tests.support.runs import make_run
+from core.rounds.run import Run
+from core.studies.memory.record import MemoryPlan, MemoryStudy
+from simulated.memories import GB, linear, make_memory_study
+from simulated.pages import keep
+from simulated.runs import make_run
 
 RUN = make_run(4, label="measured")
 TIME, RATE, SAMPLE = "Time to the loss by batch (predicted)", "Throughput by batch", "Time per sample by batch"

@@ -4,13 +4,13 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from core.evidence import Ended, Interference, Label
+from core.base.evidence import Ended, Interference, Label
+from core.rounds.run import Run
 from core.studies.diagnosis.record import Diagnosis, Rerun
 from core.studies.diagnosis.remedies import arms_for
 from core.studies.experiment.record import ArmBlock, ArmOutcome, ArmRound, Experiment
-from core.studies.sweep.record import Run
-from tests.support.pages import keep
-from tests.support.runs import make_environment, make_run, true_step_ms
+from simulated.pages import keep
+from simulated.runs import make_environment, make_run, true_step_ms
 
 HELPING = {"xla": 1.4, "steps-2": 1.5, "steps-8": 2.0, "steps-32": 2.3, "graph": 1.0, "threads-1": 0.8}
 GAINED_FLOORS_MS = (0.3, 0.35)  # for a run after several steps per execution

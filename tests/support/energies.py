@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from core.studies.sweep.record import Run
+from core.rounds.run import Run
+from simulated.runs import make_environment
+from simulated.simulation import Curve
+from simulated.sweeps import plan, sweep
 from tests.support.meters import PoweredMachine, SimulatedMeter
-from tests.support.runs import make_environment
-from tests.support.simulation import Curve
-from tests.support.sweeps import plan, sweep
 
 CURVES = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.spec import Pipeline, Target, Workload
 from core.studies.experiment.record import Arm, Experiment
 from core.studies.experiment.run import ExperimentPlan, measure_arms
 from core.worker.protocol import Prepare, RunBlock
-from tests.support.simulation import QUIET, Curve, Machine, NoiseModel, SimulatedWorker
-from tests.support.tools import tools_for
+from core.workload.spec import Pipeline, Target, Workload
+from simulated.simulation import QUIET, Curve, Machine, NoiseModel, SimulatedWorker
+from simulated.tools import tools_for
 
 WORKLOAD = Workload(network="784-128-10")
 ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # not used: the law gives the step time

@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from core.evidence import Outcome
-from core.spec import Target
+from core.base.evidence import Outcome
 from core.studies.runner import Stop
 from core.worker.protocol import CellFailed, R, Request, WorkerError, WorkerLost
+from core.workload.spec import Target
 
 SHARES = (0.003, 0.02, 0.1, 0.5)  # of requests that fail, in turn by seed
 START_SHARE = 0.5  # of it: probability that workers cannot start

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from core.spec import Target
 from core.worker.process import worker_environment
+from core.workload.spec import Target
 
 ROOT = Path(__file__).parents[2]
 

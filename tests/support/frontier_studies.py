@@ -4,11 +4,10 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from core.evidence import Block
-from core.spec import Target
-from core.studies.frontier.plan import FrontierPlan, Setting
-from core.studies.frontier.record import FrontierOutcome, FrontierRound, FrontierStudy
-from tests.support.runs import make_environment
+from core.base.evidence import Block
+from core.studies.frontier.record import FrontierOutcome, FrontierPlan, FrontierRound, FrontierStudy, Setting
+from core.workload.spec import Target
+from simulated.runs import make_environment
 
 SECOND_MS = 2.0
 Truth = Callable[[Setting], float]

@@ -6,7 +6,7 @@ import pytest
 
 from core.machine import gpu_facts
 from core.machine.gpu_notes import Build, Library
-from tests.support.fake_nvml import FakeCard, FakeNvml
+from simulated.fake_nvml import FakeCard, FakeNvml
 
 WHEEL = Build(True, 12, ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90"))
 """Build flags of TensorFlow 2.21 from PyPI."""

@@ -4,10 +4,10 @@ import json
 
 from streamlit.testing.v1 import AppTest
 
-from core.studies.sweep.record import Run
+from core.rounds.run import Run
+from simulated.hosts import make_host_study
+from simulated.runs import make_environment, on_card
 from tests.support.batch_page import RUN
-from tests.support.hosts import make_host_study
-from tests.support.runs import make_environment, on_card
 
 STEP, CLEAR = "Step time: measured CPU, modelled GPUs", "Where each card is faster than 2 threads (modelled)"
 STEPS = "Step times, measured and modelled"

@@ -10,29 +10,28 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from core.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse, Warning
+from core.base.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse, Warning
+from core.rounds.run import EnergyWindow, Run
 from core.selfcheck.record import CardFacts, MachineFacts
-from core.spec import Pipeline
 from core.studies.fleet.record import FleetStudy
 from core.studies.registry import kinds
 from core.studies.scaling.record import ScalingStudy
-from core.studies.sweep.record import EnergyWindow, Run
-from core.studies.validation.plan import Prediction
-from core.studies.validation.record import ValidationStudy
+from core.studies.validation.record import Prediction, ValidationStudy
+from core.workload.spec import Pipeline
+from simulated.fleet_studies import make_fleet
+from simulated.hosts import make_host_study
+from simulated.memories import linear, make_memory_study
+from simulated.noises import make_noise_study
+from simulated.pipelines import make_pipeline_experiment
+from simulated.resolutions import made_resolution
+from simulated.runs import make_environment, make_run
+from simulated.scalings import make_scaling_study, setups
+from simulated.validations import made_validation
 from tests.support.diagnoses import make_diagnosis
-from tests.support.fleet_studies import make_fleet
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.hostile import HOSTILE, PATH, SHORT
-from tests.support.hosts import make_host_study
 from tests.support.loops import loop_cost, with_loops
-from tests.support.memories import linear, make_memory_study
-from tests.support.noises import make_noise_study
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.resolutions import made_resolution
-from tests.support.runs import make_environment, make_run
-from tests.support.scalings import make_scaling_study, setups
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
-from tests.support.validations import made_validation
 
 KEYS = {
     "Run.id",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from core.architecture.graph import INPUT, Graph, Layer
+from core.networks.architecture.graph import INPUT, Graph, Layer
 from tests.support.framework import answered
 
 
@@ -76,7 +76,7 @@ def _is_plain(value: list[Any]) -> bool:
 
 
 def _graphs(keras: Any, asked: dict[str, Any]) -> list[tuple[Any, ...]]:
-    from core.architecture.build import build
+    from core.networks.architecture.build import build
 
     found = []
     for data in asked["graphs"]:

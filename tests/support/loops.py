@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from core.evidence import LoopPair, LoopTimes
-from core.studies.sweep.record import LoopCost, Run
+from core.base.evidence import LoopPair, LoopTimes
+from core.rounds.run import LoopCost, Run
 
 STEPS = 40
 

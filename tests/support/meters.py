@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from core.evidence import CardUse, ClockReason
+from core.base.evidence import CardUse, ClockReason
 from core.machine.card import CardSample, summarise
-from tests.support.simulation import Machine
+from simulated.simulation import Machine
 
 EVERY_S = 0.05
 Power = Callable[[int], float]

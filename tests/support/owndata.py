@@ -9,9 +9,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pytest
 
-from core.families import network_from_name
-from core.spec import Workload
+from core.networks.families import network_from_name
 from core.worker.protocol import CellFailed
+from core.workload.spec import Workload
 
 TRAIN = Workload(network=network_from_name("12-8-4"), mode="train")
 INFER = Workload(network=network_from_name("12-8-4"), mode="infer")

@@ -6,15 +6,15 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from core.evidence import Warning
+from core.base.evidence import Warning
+from simulated.noises import make_noise_study
+from simulated.pages import keep, open_page
+from simulated.pipelines import make_pipeline_experiment
+from simulated.resolutions import made_resolution
+from simulated.scalings import Truth, make_scaling_study
 from tests.support.batch_page import RUN, memory_study
 from tests.support.diagnoses import helping_diagnosis
 from tests.support.frontier_studies import log2_speed_up, make_frontier_study
-from tests.support.noises import make_noise_study
-from tests.support.pages import keep, open_page
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.resolutions import made_resolution
-from tests.support.scalings import Truth, make_scaling_study
 from tests.support.study_pages import MADE
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from core.evidence import Block, Process
-from core.studies.sweep.record import Round, Run
+from core.base.evidence import Block, Process
+from core.rounds.run import Round, Run
 
 NAMES = ("first", "second", "third", "fourth", "fifth", "sixth")
 

@@ -16,16 +16,16 @@ from typing import Any
 
 import psutil
 
+from core.rounds.plan import SweepPlan
 from core.studies.fleet.coordinator import run_fleet
 from core.studies.fleet.node import NodeRun
 from core.studies.fleet.ray_cluster import RayCluster
 from core.studies.fleet.record import FleetPlan
 from core.studies.runner import StudyTools
-from core.studies.sweep.plan import SweepPlan
 from core.worker.children import start
-from tests.support.fleets import FleetRecorder
-from tests.support.simulation import Curve, Machine, SimulatedWorker
-from tests.support.sweeps import TARGETS, plan
+from simulated.fleets import FleetRecorder
+from simulated.simulation import Curve, Machine, SimulatedWorker
+from simulated.sweeps import TARGETS, plan
 
 SPEED = 6.0
 """Speed of the simulated workers' clock."""

@@ -5,16 +5,16 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
+from simulated.fleet_studies import make_fleet
+from simulated.noises import make_noise_study
+from simulated.pipelines import make_pipeline_experiment
+from simulated.resolutions import made_resolution
+from simulated.scalings import make_scaling_study
+from simulated.validations import made_validation
 from tests.support import hardware_page
 from tests.support.batch_page import RUN, memory_study
 from tests.support.diagnoses import make_diagnosis
-from tests.support.fleet_studies import make_fleet
 from tests.support.frontier_studies import make_frontier_study
-from tests.support.noises import make_noise_study
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.resolutions import made_resolution
-from tests.support.scalings import make_scaling_study
-from tests.support.validations import made_validation
 
 MADE: dict[str, Callable[[], Any]] = {
     "frontier": make_frontier_study,

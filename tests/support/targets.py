@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.evidence import Gpu
-from core.spec import Target
-from core.studies.sweep.record import Run
-from tests.support.runs import make_run, planned
+from core.base.evidence import Gpu
+from core.rounds.run import Run
+from core.workload.spec import Target
+from simulated.runs import make_run, planned
 
 TARGETS = (
     Target(threads=1),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from core.studies.sweep.record import Run
+from core.rounds.run import Run
 from core.traces.record import PARTS, DeviceTrace, HostOp, Kernel, Part, Span, StepParts, TracedCell
 
 GEMM = (

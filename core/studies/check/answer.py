@@ -29,11 +29,11 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.statistics import CONFIDENCE, MIN_UNITS, t_quantile
-from core.spec import MAX_BUDGET_S
+from core.rounds.answer.observations import ALLOWANCE
+from core.rounds.run import Round
 from core.studies.check.record import CheckRecord
 from core.studies.sweep.even import MIN_ROUNDS
-from core.studies.sweep.observations import ALLOWANCE
-from core.studies.sweep.record import Round
+from core.workload.spec import MAX_BUDGET_S
 
 Finding = Literal["unchanged", "faster", "slower", "inconclusive"]
 TAIL = (1 - CONFIDENCE) / 2

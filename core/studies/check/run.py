@@ -7,15 +7,14 @@ from typing import Self
 from pydantic import model_validator
 
 from core.machine.environment import capture_environment
-from core.spec import Workload
-from core.studies.check.plan import CheckPlan
-from core.studies.check.record import CheckRecord
+from core.rounds.plan import SweepPlan
+from core.rounds.run import MAX_NAME, Run
+from core.rounds.study import new_id
+from core.studies.check.record import CheckPlan, CheckRecord
 from core.studies.kind import Task
 from core.studies.runner import StudyTools, now
-from core.studies.study import new_id
 from core.studies.sweep.even import Even
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import MAX_NAME, Run
+from core.workload.spec import Workload
 
 SIDES = ("baseline", "checked")
 

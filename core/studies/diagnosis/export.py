@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from core.evidence import note_lines
-from core.numbers import table
+from core.base.evidence import note_lines
+from core.base.numbers import table
+from core.base.text import in_lines
+from core.rounds.run import Run
 from core.studies.diagnosis.answer import SHOWN, DiagnosisAnswer
 from core.studies.diagnosis.record import Diagnosis
-from core.studies.sweep.record import Run
-from core.text import in_lines
 
 
 def diagnosis_data(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> dict[str, object]:

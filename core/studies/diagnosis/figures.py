@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from core.base.text import sentence_case
 from core.figures.marks import add_upright, add_zone, whiskers
 from core.figures.style import GUIDE, flat_legend, frame, literal, log_range, ratio_axis, short, within_reach
+from core.rounds.run import Run
+from core.rounds.show.figures import workload_line
 from core.studies.diagnosis.answer import MIN_GAIN, DiagnosisAnswer, Finding, Judgement
 from core.studies.diagnosis.record import Diagnosis
-from core.studies.sweep.figures import workload_line
-from core.studies.sweep.record import Run
-from core.text import sentence_case
 
 ROW_PX = 46
 BESIDE = 0.2  # offset in rows of a mark below the middle of its row; the words stand above it

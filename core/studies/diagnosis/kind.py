@@ -1,12 +1,12 @@
 """The diagnosis as a kind; an answer needs the run that it belongs to."""
 
-from core.schema import UserError
+from core.base.schema import UserError
+from core.rounds.run import Run
 from core.studies.diagnosis.answer import DiagnosisAnswer, diagnose
 from core.studies.diagnosis.export import diagnosis_data, diagnosis_text
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.run import DiagnosisPlan, run_diagnosis
 from core.studies.kind import Context, Kind
-from core.studies.sweep.record import Run
 
 
 def _run(context: Context) -> Run:

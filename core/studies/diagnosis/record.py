@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from core.evidence import Environment, Label, Status, TargetIndex
-from core.schema import Frozen
-from core.spec import Batch
+from core.base.evidence import Environment, Label, Status, TargetIndex
+from core.base.schema import Frozen
+from core.rounds.run import Run
+from core.rounds.study import Record
 from core.studies.experiment.record import Experiment
-from core.studies.study import Record
-from core.studies.sweep.record import Run
+from core.workload.spec import Batch
 
 
 class Rerun(Frozen):

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from core.analysis.execution import keeps_from_xla, same
-from core.frameworks import FRAMEWORKS, Execution
-from core.numbers import counted
-from core.schema import UserError
-from core.spec import MAX_BATCH, Pipeline, Target
+from core.base.frameworks import FRAMEWORKS, Execution
+from core.base.numbers import counted
+from core.base.schema import UserError
+from core.rounds.plan import SweepPlan
+from core.rounds.ran_as import resolved_target
+from core.rounds.run import Run
 from core.studies.experiment.record import Arm
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.ran_as import resolved_target
-from core.studies.sweep.record import Run
+from core.workload.execution import keeps_from_xla, same
+from core.workload.spec import MAX_BATCH, Pipeline, Target
 
 AS_IS = "as-is"
 STEPS = (2, 8, 32)

@@ -6,20 +6,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from core.schema import UserError
-from core.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH, MIN_BUDGET_S
+from core.base.schema import UserError
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import Answer
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.studies.diagnosis.answer import NO_CROSSOVER, best_arms, compared, is_behind
 from core.studies.diagnosis.record import Diagnosis, Rerun
 from core.studies.diagnosis.remedies import arms_for, with_remedy
 from core.studies.experiment.run import ExperimentPlan, measure_arms
 from core.studies.progress import Progress
 from core.studies.runner import NullRecorder, StudyFailed, StudyTools
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
+from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
+from core.workload.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH, MIN_BUDGET_S
 
 EXPERIMENT_SHARE = 0.6  # share of the budget for trying the remedies; the rest is for the crossover
 MOST_RERUNS = 3

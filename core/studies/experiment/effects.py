@@ -2,7 +2,7 @@
 
 A round holds every arm, so the log-ratio of time per sample is paired within rounds; its median within one start of the
 workers is that start's value, and starts are the independent units, as in a sweep
-(:mod:`core.studies.sweep.observations`). With three starts or more the interval is a t interval over them. With fewer,
+(:mod:`core.rounds.answer.observations`). With three starts or more the interval is a t interval over them. With fewer,
 an allowance for the differences between starts is added to the scatter of rounds.
 """
 

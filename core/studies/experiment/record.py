@@ -10,11 +10,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from core.evidence import Interference, Outcome, PositiveMs, StoredInterference, WakeMs
-from core.names import full_name
-from core.schema import Frozen
-from core.spec import Batch, Pipeline, Target, Workload
-from core.studies.study import Study
+from core.base.evidence import Interference, Outcome, PositiveMs, StoredInterference, WakeMs
+from core.base.schema import Frozen
+from core.rounds.study import Study
+from core.workload.names import full_name
+from core.workload.spec import Batch, Pipeline, Target, Workload
 
 MAX_ARMS = 64
 
@@ -31,7 +31,7 @@ class Arm(Frozen):
 
 class ArmBlock(Frozen):
     """``steps`` consecutive steps of one arm, closed by one synchronisation. ``arm`` is an index into ``arms``;
-    ``wake_ms`` as in :class:`core.evidence.Block`.
+    ``wake_ms`` as in :class:`core.base.evidence.Block`.
     """
 
     arm: Annotated[int, Field(ge=0)]

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from core.numbers import counted
-from core.schema import UserError
+from core.base.numbers import counted
+from core.base.schema import UserError
+from core.base.text import shown
 from core.studies.fleet.record import MAX_MACHINES, FleetPlan, Labels
-from core.text import shown
 
 
 @dataclass(frozen=True)

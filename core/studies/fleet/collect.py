@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
 
-from core.evidence import Environment, Warning
-from core.numbers import counted
-from core.schema import UserError
+from core.base.evidence import Environment, Warning
+from core.base.numbers import counted
+from core.base.schema import UserError
+from core.base.text import clean, sentence_case, shown
+from core.rounds.answer.reliability import hindrance
+from core.rounds.plan import SweepPlan
+from core.rounds.run import MAX_NAME, Run
+from core.rounds.show.imports import run_name
 from core.studies.fleet.record import MAX_MACHINES, FleetMachine, FleetPlan, FleetStudy, MachinePrice, MachineState
-from core.studies.sweep.hindered import hindrance
-from core.studies.sweep.imports import run_name
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import MAX_NAME, Run
-from core.text import clean, sentence_case, shown
 
 ENDED_AS: Mapping[str, MachineState] = {"finished": "finished", "cancelled": "cancelled", "failed": "failed"}
 """State of a machine by the status of its run; for an interrupted run the machine was lost."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from core.rounds.answer.answer import Fastest
+from core.rounds.show.export import csv_text
 from core.studies.fleet.answer import FleetAnswer, Result
 from core.studies.fleet.record import FleetStudy
 from core.studies.fleet.text import notes
-from core.studies.sweep.answer import Fastest
-from core.studies.sweep.export import csv_text
 
 COLUMNS = (
     "machine", "state", "hardware", "batch", "target", "step_ms", "low_ms", "high_ms", "samples_per_s",

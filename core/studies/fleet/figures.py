@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from core.evidence import MAX_TARGETS
+from core.base.evidence import MAX_TARGETS
+from core.base.numbers import counted, number
 from core.figures.marks import Point, add_curve, add_level, bounds_text, values_of, with_gaps
 from core.figures.style import (
     GUIDE,
@@ -29,12 +30,10 @@ from core.figures.style import (
     ratio_axis,
     short,
 )
-from core.numbers import counted, number
+from core.rounds.answer.answer import Fastest
+from core.rounds.show.figures import NEAR_PARITY, Added, add_bands, add_crossovers, speed_up_points
 from core.studies.fleet.answer import FleetAnswer, Result
 from core.studies.fleet.record import FleetStudy
-from core.studies.sweep.answer import Fastest
-from core.studies.sweep.answer_marks import Added, add_bands
-from core.studies.sweep.speed_up_figure import NEAR_PARITY, add_crossovers, speed_up_points
 
 REST = Look(GUIDE, "circle", "solid")
 UNPAIRED_NOTE = "Machines are compared unpaired, so intervals are wider than between targets of one run."

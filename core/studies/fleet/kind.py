@@ -1,6 +1,6 @@
 """The fleet run as a kind; its answer rests on the condensed runs of its machines."""
 
-from core.numbers import counted
+from core.base.numbers import counted
 from core.studies.fleet.answer import FleetAnswer, answer_of
 from core.studies.fleet.export import fleet_data
 from core.studies.fleet.record import FleetPlan, FleetStudy

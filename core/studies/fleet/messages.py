@@ -6,14 +6,19 @@ not in the protocol is Garbled, whoever sent it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
-from core.evidence import Process, Setup, Status, Warning
-from core.schema import Frozen, UserError, explain, parse_json
-from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord
+from core.base.evidence import Process, Setup, Status, Warning
+from core.base.schema import Frozen, UserError, explain, parse_json
+from core.rounds.run import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord
+from core.studies.runner import NullRecorder, Recorder
+from core.studies.sweep.ledger import Ledger
 from core.traces.record import TracedCell
 
 MAX_ANSWER_BYTES = 8_000_000
@@ -123,3 +128,51 @@ def decode(data: object) -> Answer:
 def decode_item(kind: str, value: object) -> Item:
     """Decode an item. Raises ValidationError, or KeyError for an unknown kind."""
     return MODELS[kind].model_validate(value)  # type: ignore[return-value]
+
+
+class Spool:
+    """Recorder in front of another one; it keeps runs until it is closed, and :meth:`run` reassembles one."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._next = recorder
+        self._folder = tempfile.TemporaryDirectory(prefix="breakeven-fleet-")
+        self._ended: dict[str, tuple[Status, float]] = {}
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def begin(self, run: Run) -> None:
+        self._write(run.id, (run,), "wb")
+        self._next.begin(run)
+
+    def record(self, run_id: str, records: tuple[RunRecord, ...]) -> None:
+        self._write(run_id, records, "ab")
+        self._next.record(run_id, records)
+
+    def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:
+        self._ended[run_id] = status, elapsed_s
+        self._next.finish(run_id, status, elapsed_s)
+
+    def delete(self, run_id: str) -> None:
+        self._path(run_id).unlink(missing_ok=True)
+        self._next.delete(run_id)
+
+    def run(self, run_id: str) -> Run:
+        """Return the whole run. Raises OSError for one that was never begun."""
+        with self._path(run_id).open("rb") as lines:
+            begun, *records = (decode_item(*from_json(line)) for line in lines)
+        assert isinstance(begun, Run)
+        status, elapsed_s = self._ended.get(run_id, ("interrupted", 0.0))
+        ledger = Ledger(begun, NullRecorder())
+        ledger.add(*records)  # type: ignore[arg-type]
+        return ledger.finish(status, elapsed_s)
+
+    def _write(self, run_id: str, items: Iterable[Run | RunRecord], mode: str) -> None:
+        with self._path(run_id).open(mode) as file:
+            file.writelines(encode(item) + b"\n" for item in items)
+
+    def _path(self, run_id: str) -> Path:
+        return Path(self._folder.name) / f"{run_id}.jsonl"

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from core.evidence import Status
-from core.families.code import refuse_code
+from core.base.evidence import Status
+from core.base.schema import UserError
 from core.machine.cores import unhindered
 from core.machine.environment import capture_environment, refuse_unusable, resources
 from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, Held, machine_lock
 from core.machine.meter import Meter
-from core.schema import UserError
+from core.networks.families.code import refuse_code
+from core.rounds.plan import check_fits
+from core.rounds.run import Run
 from core.studies.fleet import messages
 from core.studies.fleet.messages import Ended, Item, Waits
 from core.studies.progress import Progress
@@ -34,8 +36,6 @@ from core.studies.runner import (
     now,
     watching,
 )
-from core.studies.sweep.fits import check_fits
-from core.studies.sweep.record import Run
 from core.studies.sweep.supervisor import run_sweep
 from core.userdata.source import check_data
 from core.worker.clock import Clock, WallClock

@@ -17,12 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from core.schema import UserError
+from core.base.schema import UserError
+from core.base.text import clean
+from core.rounds.run import MAX_NAME
 from core.studies.fleet.cluster import Heard, Node, NodeLost
 from core.studies.fleet.node import NodeRun
 from core.studies.fleet.record import MAX_LABELS
-from core.studies.sweep.record import MAX_NAME
-from core.text import clean
 
 CODE = Path(__file__).parents[2]
 """This package, which is sent to the nodes."""

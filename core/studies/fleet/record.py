@@ -7,11 +7,12 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from core.schema import Currency, Frozen, PerHour, PriceDay
-from core.spec import MAX_BUDGET_S
-from core.studies.study import Study
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import MAX_NAME, Run
+from core.base.schema import Currency, Frozen, PerHour, PriceDay, UserError
+from core.base.text import shown
+from core.rounds.plan import SweepPlan
+from core.rounds.run import MAX_NAME, Run
+from core.rounds.study import Study
+from core.workload.spec import MAX_BUDGET_S
 
 MAX_MACHINES = 1_000
 MAX_LABELS = 64
@@ -109,3 +110,11 @@ class FleetStudy(Study):
     def run_of(self, machine: FleetMachine) -> Run | None:
         """Return a machine's run if this record holds it, else None."""
         return next((run for run in self.runs if run.id == machine.run_id), None)
+
+
+def labels(text: str) -> dict[str, str]:
+    """Parse labels such as ``gpu=a100,zone=b``. Raises UserError."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and value.strip() for name, _, value in pairs):
+        raise UserError(f"“{shown(text)}” names no labels; accepted is label=value, several divided by commas.")
+    return {name.strip(): value.strip() for name, _, value in pairs}

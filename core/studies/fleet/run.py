@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from core.families.code import Code
-from core.schema import UserError
+from core.base.schema import UserError
+from core.networks.families.code import Code
 from core.studies.fleet.cluster import Cluster
 from core.studies.fleet.coordinator import run_fleet
 from core.studies.fleet.record import FleetPlan, FleetStudy

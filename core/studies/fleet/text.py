@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.analysis.numerics import evenly
 from core.analysis.statistics import MIN_UNITS
-from core.numbers import bounded, counted, number, table
-from core.studies.fleet.answer import Cost, FleetAnswer, Result
+from core.base.numbers import bounded, counted, number, table
+from core.base.text import in_lines
+from core.rounds.answer.answer import CellStats
+from core.rounds.answer.energy import joules
+from core.rounds.answer.verdict import bands_words
+from core.studies.fleet.answer import SHOWN_BANDS, UNPAIRED, Cost, FleetAnswer, Result, faster_words
 from core.studies.fleet.record import FleetMachine, FleetStudy
-from core.studies.fleet.words import SHOWN_BANDS, UNPAIRED, faster_words
-from core.studies.sweep.answer import CellStats
-from core.studies.sweep.energy import joules
-from core.studies.sweep.schedule import evenly
-from core.studies.sweep.verdict_fastest import bands_words
-from core.text import in_lines
 
 SHOWN_MACHINES, SHOWN_BATCHES = 30, 3
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.analysis.execution import chosen_line
-from core.evidence import note_lines
-from core.numbers import moment, table
+from core.base.evidence import note_lines
+from core.base.numbers import moment, table
+from core.base.text import in_lines
 from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, Line, slice_of
-from core.text import in_lines
+from core.workload.execution import chosen_line
 
 
 def frontier_data(answer: FrontierAnswer) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from core.studies.frontier.answer import FrontierAnswer, frontier_answer
 from core.studies.frontier.export import frontier_data, frontier_text
-from core.studies.frontier.plan import FrontierPlan
-from core.studies.frontier.record import FrontierStudy
+from core.studies.frontier.record import FrontierPlan, FrontierStudy
 from core.studies.frontier.run import run_frontier
 from core.studies.kind import Kind
 

@@ -1,7 +1,7 @@
 """Surface of log2 speed-up through a frontier study's measurements, and the choice of the next setting.
 
 A *unit* is one setting in one start of the workers; its value is the median of its rounds' log2(t_first / t_second).
-Units of one start share an offset, as processes differ (:mod:`core.studies.sweep.observations`). The surface is a
+Units of one start share an offset, as processes differ (:mod:`core.rounds.answer.observations`). The surface is a
 Gaussian process over log2 of depth, width and batch (:mod:`core.analysis.gaussian_process`).
 
 The next setting follows the straddle rule (Bryan et al. 2005, "Active learning for identifying function threshold
@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from core.analysis.gaussian_process import Observed, Parameters, Prior, Priors, Surface, condition, fit_parameters
 from core.analysis.statistics import Array, normal_quantile
-from core.evidence import Outcome
-from core.studies.frontier.plan import AXES, FrontierPlan, Setting
-from core.studies.frontier.record import FrontierRound, FrontierStudy
+from core.base.evidence import Outcome
+from core.studies.frontier.record import AXES, FrontierPlan, FrontierRound, FrontierStudy, Setting
 
 START_SCATTER = 0.035  # sd of a log-ratio between starts, before any was seen (measured: benchmarks/repeatability.py)
 PRIORS = Priors(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.statistics import bounded_median
-from core.numbers import moment, table
+from core.base.numbers import moment, table
+from core.base.text import in_lines
 from core.studies.host.record import HostStudy
-from core.text import in_lines
 
 
 @dataclass(frozen=True)

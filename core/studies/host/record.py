@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from core.evidence import Interference, PositiveMs, StoredInterference
-from core.families.mlp import Mlp
-from core.frameworks import Compiled
-from core.schema import Frozen
-from core.spec import MAX_THREADS, Mode, Target, Workload
-from core.studies.study import Study
+from core.base.evidence import Interference, PositiveMs, StoredInterference
+from core.base.frameworks import Compiled
+from core.base.schema import Frozen
+from core.networks.families.mlp import Mlp
+from core.rounds.study import Study
+from core.workload.spec import MAX_THREADS, Mode, Target, Workload
 
 WIDTH, OUTPUTS = 8, 2
 MAX_DEPTH, MAX_CELLS, MAX_HOST_ROUNDS = 64, 64, 1_000

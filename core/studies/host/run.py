@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.evidence import Ended, Warning
-from core.numbers import counted
-from core.spec import Pipeline
+from core.base.evidence import Ended, Warning
+from core.base.numbers import counted
 from core.studies.host.record import HostBlock, HostRound, HostStudy, host_cells, host_target
 from core.studies.runner import OVERDRAWN, Cancelled, StudyRunner, StudyTools, cut_short
 from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
+from core.workload.spec import Pipeline
 
 BUDGET_S = 15.0
 THREADS = 1

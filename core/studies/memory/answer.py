@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.analysis.memory import MemoryEstimate, estimate_bytes
 from core.analysis.statistics import normal_quantile
-from core.evidence import Environment
-from core.names import full_name
-from core.numbers import byte_size, counted, percent
-from core.spec import MAX_BATCH, MIN_BATCH, Target, Workload, geometric_grid
+from core.base.evidence import Environment
+from core.base.numbers import byte_size, counted, percent
 from core.studies.memory.forecast import Forecast, forecast, same_machine
 from core.studies.memory.record import MemoryStudy, Probe
+from core.workload.memory import MemoryEstimate, estimate_bytes
+from core.workload.names import full_name
+from core.workload.spec import MAX_BATCH, MIN_BATCH, Target, Workload, geometric_grid
 
 PER_OCTAVE = 2.0  # points per octave of a curve
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.analysis.execution import chosen_line
-from core.evidence import note_lines
-from core.numbers import byte_size, moment, table
+from core.base.evidence import note_lines
+from core.base.numbers import byte_size, moment, table
+from core.base.text import in_lines
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, steady_words
 from core.studies.memory.record import MemoryStudy, Probe
-from core.text import in_lines
+from core.workload.execution import chosen_line
 
 
 def memory_data(study: MemoryStudy, answer: MemoryAnswer) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from core.base.numbers import byte_size, counted, percent
 from core.figures.marks import FAILED_WORDS, Point, Span, add_band, add_level, add_spans, add_zone
 from core.figures.style import (
     GUIDE,
@@ -19,10 +20,9 @@ from core.figures.style import (
     log_axis,
     log_range,
 )
-from core.numbers import byte_size, counted, percent
-from core.spec import Workload
 from core.studies.memory.answer import CurvePoint, LargestBatch, MemoryAnswer, MemoryPrediction, batch_words
 from core.studies.memory.record import Probe
+from core.workload.spec import Workload
 
 GB = 1e9
 BEYOND = 4  # the curve is shown up to this factor on the largest batch that may fit

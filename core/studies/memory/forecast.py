@@ -1,6 +1,6 @@
 """Forecast of memory: the model's prediction fitted to measurements on a machine, with an interval from its errors.
 
-Two steps. For one device, mode and execution, the :class:`core.analysis.memory.Copies` are fitted to the peaks of all
+Two steps. For one device, mode and execution, the :class:`core.workload.memory.Copies` are fitted to the peaks of all
 studied workloads: robust least squares of log errors around the usual copies, which count as observations themselves,
 so that one study moves them little and many move them far (maximum a posteriori). The error on an unseen workload comes
 from cross-validation, leaving out each in turn (with many: a sixth). Then, for one workload, its own peaks: the log of
@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.analysis.execution import expected
-from core.analysis.memory import CONTEXT_BYTES, Copies, estimate_bytes, usual_copies
 from core.analysis.numerics import bisect_whole, levenberg_marquardt, with_differences
 from core.analysis.statistics import Array, t_quantile
-from core.evidence import Environment
-from core.spec import MAX_BATCH, Target, Workload
+from core.base.evidence import Environment
 from core.studies.memory.record import MemoryStudy, Probe
+from core.workload.execution import expected
+from core.workload.memory import CONTEXT_BYTES, Copies, estimate_bytes, usual_copies
+from core.workload.spec import MAX_BATCH, Target, Workload
 
 FREE = ("fixed", "update", "kept", "passing", "feeding")
 """Fitted parameters: factors on the usual copies; model and layers share one."""

@@ -11,19 +11,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.evidence import Ended, Outcome, Warning
+from core.base.evidence import Ended, Outcome, Warning
+from core.base.numbers import counted
 from core.machine.cgroup import Killed
 from core.machine.environment import available_memory_bytes, resources
-from core.machine.gpu_memory import free_gpu_bytes
-from core.numbers import counted
-from core.spec import MAX_BATCH, Pipeline, Target
+from core.machine.nvml import free_gpu_bytes
 from core.studies.deadlines import first_prepare_s
 from core.studies.memory.forecast import Bounds, Forecast, forecast, same_machine
-from core.studies.memory.plan import MIN_LIMIT_BYTES, MemoryPlan
-from core.studies.memory.record import MemoryStudy, Probe
+from core.studies.memory.record import MIN_LIMIT_BYTES, MemoryPlan, MemoryStudy, Probe
 from core.studies.progress import Phase
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, cut_short
 from core.worker.protocol import Prepare, Worker, WorkerError
+from core.workload.spec import MAX_BATCH, Pipeline, Target
 
 MOST_PROBES = 8
 TOLERANCE = 1.05  # ratio of the smallest that ran out to the largest that fitted that is close enough

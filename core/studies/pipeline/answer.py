@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.evidence import Outcome
-from core.schema import UserError
+from core.base.evidence import Outcome
+from core.base.schema import UserError
 from core.studies.experiment.effects import Effect, effects
 from core.studies.experiment.record import Arm, Experiment
 from core.studies.pipeline.input_share import LEVELS, Share, Starvation, starvation

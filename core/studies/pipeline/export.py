@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.analysis.execution import chosen_line
-from core.evidence import note_lines
-from core.names import full_name
-from core.numbers import moment, table
+from core.base.evidence import note_lines
+from core.base.numbers import moment, table
+from core.base.text import in_lines
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
 from core.studies.pipeline.input_share import LEVELS
 from core.studies.pipeline.plan import BASE, FIELDS, members
-from core.text import in_lines
+from core.workload.execution import chosen_line
+from core.workload.names import full_name
 
 
 def pipeline_data(experiment: Experiment, answer: PipelineAnswer) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from core.base.numbers import number, percent, rounded
 from core.figures.marks import add_level, add_upright, add_zone, anchor, bounds_text, whiskers
 from core.figures.style import GRID, GUIDE, RUN_LOOKS, TARGET_LOOKS, Look, axis_title, frame, linear_axis, literal
-from core.names import full_name
-from core.numbers import number, percent, rounded
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
 from core.studies.pipeline.input_share import HIGH, MODERATE, Starvation
 from core.studies.pipeline.plan import BASE, HOST, RESIDENT, Family, setting
+from core.workload.names import full_name
 
 TIME_PANEL, SHARE_PANEL = (0.47, 1.0), (0.0, 0.37)  # ranges of the plot's height
 WHISKER_NOTE = "Whiskers: 95 % intervals."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from core.numbers import percent, rounded
+from core.base.numbers import percent, rounded
 
 MODERATE, HIGH = 0.05, 0.20
 """Shares of a step from which xprof calls it moderately and highly input-bound

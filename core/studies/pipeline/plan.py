@@ -13,10 +13,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from core.names import full_name
-from core.schema import Frozen
-from core.spec import AUTOTUNE, MAX_BUDGET_S, MIN_BUDGET_S, Batch, Pipeline, Target, Workload
+from core.base.schema import Frozen
 from core.studies.experiment.record import Arm
+from core.workload.names import full_name
+from core.workload.spec import AUTOTUNE, MAX_BUDGET_S, MIN_BUDGET_S, Batch, Pipeline, Target, Workload
 
 Family = Literal["prefetch", "calls", "cost"]
 FIELDS: dict[Family, str] = {"prefetch": "prefetch", "calls": "parallel_calls", "cost": "preprocess_us"}

@@ -13,12 +13,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.statistics import CONFIDENCE, chi_square_quantile
-from core.evidence import same_machine
-from core.schema import UserError
+from core.base.evidence import same_machine
+from core.base.schema import UserError
+from core.rounds.answer.analyse import analyse, cell_statistics
+from core.rounds.answer.crossover import build_curve
+from core.rounds.answer.observations import observe
+from core.rounds.run import Run
 from core.studies.resolution.record import ResolutionStudy
-from core.studies.sweep.analyse import analyse, cell_statistics
-from core.studies.sweep.observations import observe
-from core.studies.sweep.resolution import half_widths, shown_from
+
+
+def half_widths(run: Run) -> dict[int, float]:
+    """Return half of the 95 % interval of the log-ratio of the first two targets by batch; infinite without one."""
+    seen = observe(run)
+    if len(seen.batches) == 0:
+        return {}
+    at = build_curve(seen).at_batches()
+    halves = [half if math.isfinite(half) else math.inf for half in ((at.high - at.low) / 2).tolist()]
+    return {round(batch): half for batch, half in zip(seen.batches.tolist(), halves, strict=True)}
+
+
+def shown_from(run: Run) -> float | None:
+    """Return the difference (0.05 is 5 %) that half of the batches can resolve; None without intervals."""
+    seen = observe(run)
+    return build_curve(seen).shows_from if len(seen.batches) else None
+
 
 EQUIVALENT = "equivalent"
 TAIL = (1 - CONFIDENCE) / 2

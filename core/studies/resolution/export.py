@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.evidence import note_lines
-from core.names import full_name
-from core.numbers import counted, duration, moment, percent, table
+from core.base.evidence import note_lines
+from core.base.numbers import counted, duration, moment, percent, table
+from core.base.text import in_lines
 from core.studies.resolution.answer import Resolution
 from core.studies.resolution.record import ResolutionStudy
-from core.text import in_lines
+from core.workload.names import full_name
 
 EQUAL = "The equal targets came out equal: no difference was claimed."
 UNEQUAL = (

@@ -3,8 +3,7 @@
 from core.studies.kind import Kind
 from core.studies.resolution.answer import Resolution, resolution
 from core.studies.resolution.export import resolution_data, resolution_text
-from core.studies.resolution.plan import ResolutionPlan
-from core.studies.resolution.record import ResolutionStudy
+from core.studies.resolution.record import ResolutionPlan, ResolutionStudy
 from core.studies.resolution.run import run_resolution
 
 RESOLUTION: Kind[ResolutionPlan, ResolutionStudy, Resolution] = Kind(

@@ -2,11 +2,63 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import ClassVar
 
-from core.studies.resolution.plan import ResolutionPlan
-from core.studies.study import Study
-from core.studies.sweep.record import Run
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
+from core.rounds.study import Study
+from core.workload.names import full_name
+from core.workload.spec import Pipeline, Target, Workload
+
+DEFAULT_BUDGET_S = 60.0
+BATCHES, LARGEST = 4, 1024  # defaults: spread over the range from 1 on
+LEAST_WIDTH = 1e-6  # never reached, so that the whole budget is measured
+
+
+class ResolutionPlan(SweepPlan):
+    """Sweep whose two targets are the same."""
+
+    def refuse_targets(self) -> None:
+        if len(self.targets) != 2 or self.targets[0] != self.targets[1]:
+            raise ValueError("a target is measured against itself; name it twice")
+
+    @property
+    def target(self) -> Target:
+        return self.targets[0]
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload.title}: {full_name(self.target)} against itself"
+
+
+def resolution_plan(
+    workload: Workload,
+    target: Target,
+    batches: Sequence[int],
+    budget_s: float = DEFAULT_BUDGET_S,
+    pipeline: Pipeline | None = None,
+) -> ResolutionPlan:
+    """Return the plan that measures a target against itself at these batches for the whole budget."""
+    return ResolutionPlan(
+        workload=workload,
+        targets=(target, target),
+        batches=tuple(batches),
+        refine=False,
+        pipeline=pipeline or Pipeline(),
+        budget_s=budget_s,
+        step_width=LEAST_WIDTH,
+        crossover_width=LEAST_WIDTH,
+        trace=False,
+    )
+
+
+def spread_batches(smallest: int, largest: int, multiple: int = 1, count: int = BATCHES) -> tuple[int, ...]:
+    """Return at most ``count`` multiples of ``multiple``, evenly in log2 from the smallest batch to the largest."""
+    octaves = math.log2(largest / smallest)
+    places = (smallest * 2 ** (octaves * i / (count - 1)) for i in range(count))
+    return tuple(sorted({max(1, round(place / multiple)) * multiple for place in places}))
 
 
 class ResolutionStudy(Study):

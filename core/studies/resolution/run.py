@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from core.studies.progress import Progress
-from core.studies.resolution.plan import ResolutionPlan
-from core.studies.resolution.record import ResolutionStudy
+from core.studies.resolution.record import ResolutionPlan, ResolutionStudy
 from core.studies.runner import NullRecorder, StudyTools, unheard
-from core.studies.sweep.start import new_run
+from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
 
 

@@ -10,24 +10,67 @@ With n devices, B samples in a step of all together and t₁ and tₙ the step t
 The first is the product of the other two, so they distinguish two reasons why several devices are no faster: too little
 work per replica, or the cost of working together (all-reduce, launching the step on each device, dividing the batch).
 Each is a ratio of step times from the same start of the workers; their intervals are those of a sweep's speed-ups
-(:mod:`core.studies.sweep.crossover`).
+(:mod:`core.rounds.answer.crossover`).
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from core.evidence import Block
-from core.studies.scaling.all_reduce import AllReduce, all_reduces
+import numpy as np
+
+from core.analysis.statistics import CONFIDENCE, estimate_columns
+from core.base.evidence import Block
+from core.rounds.answer.analyse import analyse, speed_ups
+from core.rounds.answer.answer import Answer, SpeedUp, Verdict
+from core.rounds.answer.crossover import build_curve
+from core.rounds.answer.observations import observe
+from core.rounds.run import Round, Run
 from core.studies.scaling.record import ScalingStudy
-from core.studies.sweep.analyse import analyse, speed_ups
-from core.studies.sweep.answer import Answer, SpeedUp, Verdict
-from core.studies.sweep.crossover import build_curve
-from core.studies.sweep.observations import observe
-from core.studies.sweep.record import Round, Run
+
+EVERY = 4
+"""Steps of accumulation in the text: one all-reduce in four leaves a quarter of its time."""
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """Share of a step at a global batch, the mean of the traced steps, with its 95 % interval over them."""
+
+    batch: int
+    a_replica: int
+    value: float
+    low: float
+    high: float
+
+    def most_gained(self, together: float | None, every: int = EVERY) -> float:
+        """Return the largest possible speed-up with one all-reduce per ``every`` steps, predicted.
+
+        ``together`` is the largest share of a step that working together costs, if known.
+        """
+        saved = self.high if together is None else min(self.high, max(0.0, together))
+        return 1 / (1 - saved * (1 - 1 / every))
+
+
+def all_reduces(study: ScalingStudy, target: int) -> tuple[AllReduce, ...]:
+    """Return the shares of a target of several devices, by rising batch, from trusted traces that contain them."""
+    replicas = study.plan.targets[target].replicas
+    cells = (cell for cell in sorted(study.traces, key=lambda cell: cell.batch) if cell.target == target)
+    found = ((cell.batch, _mean(cell.device.all_reduce_shares)) for cell in cells if cell.trusted)
+    return tuple(AllReduce(batch, batch // replicas, *mean) for batch, mean in found if mean is not None)
+
+
+def _mean(shares: tuple[float, ...]) -> tuple[float, float, float] | None:
+    """Return the mean with its interval, clipped to 0 and 1; None for too few."""
+    if not shares:
+        return None
+    estimate = estimate_columns(np.array(shares)[:, None], trimmed=False)
+    middle, half = float(estimate.center[0]), float(estimate.half_width(1 - CONFIDENCE)[0])
+    return (middle, max(0.0, middle - half), min(1.0, middle + half)) if math.isfinite(half) else None
+
 
 Loss = Literal["replica", "together"]
 """Main loss of efficiency: the smaller batch per replica, or working together."""

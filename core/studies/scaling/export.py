@@ -2,18 +2,226 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from core.evidence import note_lines
-from core.numbers import bounded, moment, table
-from core.studies.scaling.answer import Efficiency, ScalingAnswer, Several
-from core.studies.scaling.words import efficiency_words, headline, notes, reasons, remedies, share
-from core.studies.sweep.export import all_warnings, placement_lines
-from core.studies.sweep.ran_as import ran_line
-from core.studies.sweep.verdict_export import fastest_fields, verdict_fields
-from core.text import in_lines
+from core.base.evidence import note_lines
+from core.base.numbers import bounded, moment, number, rounded, table
+from core.base.text import in_lines, sentence_case
+from core.rounds.ran_as import ran_as, ran_line
+from core.rounds.show.export import all_warnings, fastest_fields, placement_lines, verdict_fields
+from core.studies.scaling.answer import EVERY, AllReduce, Efficiency, ScalingAnswer, Several, Why
+from core.studies.scaling.record import TRY_OUT
+from core.workload.names import are
+
+GOOD = 0.9
+"""If a strong efficiency may reach this at the largest batch, it needs no remedy."""
+LEAST_GAIN = 1.02
+"""Least possible speed-up by accumulation that is worth naming."""
+ACCUMULATING = {
+    "tensorflow": "fails on several devices",
+    "jax": "sums the gradients of the devices in every step all the same",
+}
+"""Behaviour of Keras's own gradient_accumulation_steps there (docs/scaling.md), by framework."""
+LOSSES = {
+    "replica": "Most is lost to the smaller batch a replica, where the fixed cost of a step weighs more.",
+    "together": "Most is lost to working together: all-reduce, launching the step on each device, sharing the batch "
+    "out.",
+}
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Suggested remedy: a larger ``batch`` per replica, to ``accumulate`` gradients, or ``fewer`` devices."""
+
+    code: Literal["batch", "accumulate", "fewer"]
+    sentence: str
+
+
+def headline(answer: ScalingAnswer) -> str:
+    """Return the verdict, preceded for logical CPUs by its limited meaning."""
+    verdict = answer.verdict.sentence
+    return f"{TRY_OUT}. {verdict}" if answer.study.plan.is_tried_out else verdict
+
+
+def share(one: Efficiency | AllReduce) -> str:
+    """Return ``91 % (88 to 94)``."""
+    if one.low is None or one.high is None:
+        return f"{percent(one.value)} %"
+    digits = 1 if percent(one.low) == percent(one.high) else 0
+    value, low, high = (percent(bound, digits) for bound in (one.value, one.low, one.high))
+    return f"{value} % ({low} to {high})"
+
+
+def percent(value: float, digits: int = 0) -> str:
+    """Format a share in percent, below 10 with one decimal at least."""
+    return f"{100 * value:.{digits if value >= 0.1 else 1}f}"
+
+
+def efficiency_words(answer: ScalingAnswer) -> tuple[str, ...]:
+    """Describe for each number of devices the speed-up and efficiency at its largest batch; empty for logical CPUs."""
+    if answer.study.plan.is_tried_out:
+        return ()
+    return tuple(_at_the_largest(answer, one) for one in answer.several)
+
+
+def _at_the_largest(answer: ScalingAnswer, one: Several) -> str:
+    last = next((known for known in reversed(one.strong) if known.low is not None), None)
+    ratio = None if last is None else one.speed_up(last.batch)
+    if last is None or ratio is None:
+        return f"{sentence_case(one.name)}: too few rounds for an interval, so nothing is said of the efficiency."
+    return (
+        f"{sentence_case(one.name)} at batch {last.batch:,}: {bounded(ratio.ratio, ratio.low, ratio.high)} times the "
+        f"throughput of {answer.study.plan.names[0]}, a strong efficiency of {share(last)}."
+    )
+
+
+def in_question(one: Several) -> Why | None:
+    """Return the batch at which several devices are slower than one, else the largest if they are clearly inefficient
+    there.
+    """
+    if one.slower is not None:
+        return one.slower
+    return one.largest if one.largest is not None and (one.largest.strong.high or 1.0) < GOOD else None
+
+
+def reasons(answer: ScalingAnswer) -> tuple[str, ...]:
+    """Explain for each number of devices why they are slower than one, or not faster than they are."""
+    asked = ((one, why) for one in answer.several if (why := in_question(one)) is not None)
+    return tuple(said for one, why in asked for said in (_why(answer, one, why), _of_all_reduce(answer, one, why)))
+
+
+def _why(answer: ScalingAnswer, one: Several, why: Why) -> str:
+    than, alone = "slower" if one.slower is not None else "no faster", answer.study.plan.names[0]
+    main = f" {LOSSES[why.main]}" if why.main is not None else ""
+    return (
+        f"Why {one.name} {are(one.name)} {than} at batch {why.batch:,}: the strong efficiency of {share(why.strong)} "
+        f"is the product of {share(why.replica)}, what {alone} keeps with {why.strong.a_replica:,} samples in place of "
+        f"{why.batch:,}, and {share(why.together)}, what working together leaves.{main}"
+    )
+
+
+def _of_all_reduce(answer: ScalingAnswer, one: Several, why: Why) -> str:
+    """Describe the all-reduce's known part in working together."""
+    if not answer.study.plan.workload.training:
+        return f"In inference {one.name} {'need' if are(one.name) == 'are' else 'needs'} no all-reduce."
+    traced = _nearest(one, why.batch)
+    if traced is None:
+        return (
+            f"The all-reduce of {one.name} was not measured; with all else of working together it takes at most "
+            f"{percent(_together(why))} % of a step at batch {why.batch:,}."
+        )
+    return f"The all-reduce of {one.name} takes {share(traced)} of a step at batch {traced.batch:,} (traced)."
+
+
+def _together(why: Why) -> float:
+    """Return the largest share of a step that working together costs."""
+    return max(0.0, 1 - (why.together.low or 0.0))
+
+
+def _nearest(one: Several, batch: int) -> AllReduce | None:
+    return min(one.traced, key=lambda traced: abs(math.log(traced.batch / batch)), default=None)
+
+
+def remedies(answer: ScalingAnswer) -> tuple[Remedy, ...]:
+    """Return remedies supported by the measured curves and traces; none for logical CPUs, which are no faster."""
+    if answer.study.plan.is_tried_out:
+        return ()
+    found = []
+    for one in answer.several:
+        if (why := in_question(one)) is not None:
+            found += [_larger(one, why), _accumulated(answer, one, why)]
+    return tuple(made for made in (*found, _fewer(answer)) if made is not None)
+
+
+def _larger(one: Several, why: Why) -> Remedy | None:
+    """Suggest more samples per replica, if that is clearly more efficient."""
+    now, best, last = why.strong, one.best, one.strong[-1]
+    if best is None or best.low is None or now.low is None or now.high is None:
+        return None
+    there = f"{now.a_replica:,} samples a replica it is {share(now)}"
+    if best.batch > now.batch and best.low > now.high:
+        return Remedy(
+            "batch",
+            f"A larger batch a replica helps {one.name}: with {best.a_replica:,} samples a replica (batch "
+            f"{best.batch:,}) the strong efficiency is {share(best)}, with {there}.",
+        )
+    if last.batch > now.batch:
+        return Remedy(
+            "batch",
+            f"It is not clear that a larger batch a replica helps {one.name}: with {last.a_replica:,} samples a "
+            f"replica the strong efficiency is {share(last)}, with {there}.",
+        )
+    first = one.strong[0]
+    if first.high is None or first.high >= now.low:
+        return None
+    return Remedy(
+        "batch",
+        f"A larger batch a replica than measured may help {one.name}: with {first.a_replica:,} samples a replica the "
+        f"strong efficiency is {share(first)}, with {there}.",
+    )
+
+
+def _accumulated(answer: ScalingAnswer, one: Several, why: Why) -> Remedy | None:
+    """Suggest one all-reduce in several steps, if a trace bounds its gain."""
+    traced = _nearest(one, why.batch)
+    if traced is None or not answer.study.plan.workload.training:
+        return None
+    gain = traced.most_gained(_together(why) if traced.batch == why.batch else None)
+    if gain < LEAST_GAIN:
+        return None
+    return Remedy(
+        "accumulate",
+        f"Gradient accumulation on {one.name}: with one all-reduce in {EVERY} steps of batch {traced.batch:,}, which "
+        f"then update the weights together, steps are at most {number(gain)} times as fast (predicted from the traced "
+        "share). It takes a training loop of your own: Keras's gradient_accumulation_steps "
+        f"{ACCUMULATING[answer.study.plan.targets[0].framework]}.",
+    )
+
+
+def _fewer(answer: ScalingAnswer) -> Remedy | None:
+    """Suggest fewer devices if they are faster than all: one throughout, or some at the largest batch sizes."""
+    verdict, names = answer.verdict, answer.study.plan.names
+    if not verdict.has_interval:
+        return None
+    if answer.answer.fastest is None:
+        alone = verdict.kind == "ahead" and verdict.ahead == answer.run.target_names[0]
+        return Remedy("fewer", f"Use {names[0]} alone: it is faster at every batch size measured.") if alone else None
+    last = answer.answer.fastest.bands[-1]
+    best = last.targets[0]
+    if len(last.targets) > 1 or best == len(names) - 1:
+        return None
+    where = (
+        f"from batch {rounded(last.from_batch)} on" if len(answer.answer.fastest.bands) > 1 else "at all batch sizes"
+    )
+    return Remedy("fewer", f"Use fewer devices: {names[best]} {are(names[best])} faster than {names[-1]} {where}.")
+
+
+def notes(answer: ScalingAnswer) -> tuple[str, ...]:
+    """Return qualifications of the result."""
+    study, names = answer.study, answer.study.plan.names
+    failed = (
+        f"{sentence_case(names[cell.target])} at batch {cell.batch:,}: {cell.reason}"
+        for cell in study.cells
+        if cell.outcome not in ("measured", "pending") and cell.reason
+    )
+    return tuple(dict.fromkeys((*_executions(answer), *failed)))
+
+
+def _executions(answer: ScalingAnswer) -> list[str]:
+    """Note if devices ran differently compiled steps, which is then part of the difference."""
+    run = answer.run
+    ran = [found.execution if (found := ran_as(run, index)) is not None else None for index in range(len(run.names))]
+    if None in ran or len(set(ran)) == 1:
+        return []
+    ways = ", ".join(f"{name}: {'XLA' if way == 'xla' else way}" for name, way in zip(run.names, ran, strict=True))
+    return [
+        f"The step was compiled differently ({ways}), as Keras chooses. That is part of what working together costs "
+        "here; with execution=graph on all of them it is left out."
+    ]
+
 
 COLUMNS = ("devices", "batch", "a replica", "speed-up", "strong efficiency", "weak efficiency", "smaller batch leaves")
 

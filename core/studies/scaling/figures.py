@@ -6,6 +6,8 @@ import math
 
 import plotly.graph_objects as go
 
+from core.base.numbers import interval_words
+from core.base.text import sentence_case
 from core.figures.marks import Point, Span, add_curve, add_level, bounds_text, interval_note, values_of
 from core.figures.style import (
     TARGET_LOOKS,
@@ -16,12 +18,10 @@ from core.figures.style import (
     name_rows,
     short,
 )
-from core.numbers import interval_words
+from core.rounds.ran_as import ran_line
+from core.rounds.show.figures import throughput_figure, workload_line
 from core.studies.scaling.answer import Efficiency, ScalingAnswer, Several
-from core.studies.scaling.plan import TRY_OUT
-from core.studies.sweep.figures import throughput_figure, workload_line
-from core.studies.sweep.ran_as import ran_line
-from core.text import sentence_case
+from core.studies.scaling.record import TRY_OUT
 
 GLOBAL = "Batch size: the samples of all devices together."
 TOP = 105.0  # percent; the axis extends further if a curve does

@@ -3,8 +3,7 @@
 from core.studies.kind import Kind
 from core.studies.scaling.answer import ScalingAnswer, scaling_answer
 from core.studies.scaling.export import scaling_data, scaling_text
-from core.studies.scaling.plan import ScalingPlan
-from core.studies.scaling.record import ScalingStudy
+from core.studies.scaling.record import ScalingPlan, ScalingStudy
 from core.studies.scaling.run import run_scaling
 
 SCALING: Kind[ScalingPlan, ScalingStudy, ScalingAnswer] = Kind(

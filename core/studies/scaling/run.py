@@ -6,13 +6,12 @@ from dataclasses import replace
 from functools import partial
 
 from core.machine.environment import capture_environment
+from core.rounds.answer.analyse import compare
+from core.rounds.run import MAX_NAME, Run
 from core.studies.runner import NullRecorder, StudyTools, now
-from core.studies.scaling.plan import ScalingPlan
-from core.studies.scaling.record import ScalingStudy
+from core.studies.scaling.record import ScalingPlan, ScalingStudy
 from core.studies.sweep import schedule
-from core.studies.sweep.analyse import compare
 from core.studies.sweep.even import Even
-from core.studies.sweep.record import MAX_NAME, Run
 
 
 def run_scaling(tools: StudyTools, plan: ScalingPlan) -> ScalingStudy:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from core.numbers import counted
+from core.base.numbers import counted
+from core.rounds.plan import SweepPlan
 from core.studies.sweep import schedule
 from core.studies.sweep.focus import Focus
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.schedule import Costs
 from core.studies.sweep.workers import Workers
 

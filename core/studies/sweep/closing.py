@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from core.names import shown_names
+from core.rounds.answer import loop
+from core.rounds.answer.energy import leads
+from core.rounds.plan import SweepPlan
+from core.rounds.run import EnergyWindow, Run, StopReason
 from core.studies.progress import Phase
 from core.studies.runner import StudyTools
-from core.studies.sweep import loop, schedule, windows
-from core.studies.sweep.energy import leads
+from core.studies.sweep import schedule, windows
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import EnergyWindow, Run, StopReason
 from core.studies.sweep.workers import Workers
+from core.workload.names import shown_names
 
 NOT_REACHED: dict[StopReason, str] = {
     "cancelled": "The sweep was cancelled first.",

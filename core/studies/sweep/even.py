@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from core.evidence import Ended
+from core.base.evidence import Ended
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.studies.progress import Phase, Progress
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, cut_short, start_words, unheard
 from core.studies.sweep import schedule
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
 from core.studies.sweep.rotation import Rotation
 from core.studies.sweep.workers import Workers
 

@@ -1,7 +1,7 @@
 """Focus of a sweep: where the fastest target changes so far, and which targets are in question. Pure.
 
 For two targets it follows from their verdict. For three or more it follows from the bands
-(:mod:`core.studies.sweep.fastest`), or from the lower envelope of their curves until there are intervals: only targets
+(:mod:`core.rounds.answer.fastest`), or from the lower envelope of their curves until there are intervals: only targets
 that may be the fastest somewhere are visited in passes; the coarse scan has measured the curves of the others.
 """
 
@@ -16,12 +16,12 @@ import numpy as np
 
 from core.analysis.numerics import runs
 from core.analysis.statistics import Array
-from core.spec import MAX_BATCHES
+from core.rounds.answer.analyse import compare
+from core.rounds.answer.answer import Boundary, Verdict
+from core.rounds.answer.fastest import fastest
+from core.rounds.run import Run
 from core.studies.sweep import schedule
-from core.studies.sweep.analyse import compare
-from core.studies.sweep.answer import Boundary, Verdict
-from core.studies.sweep.fastest import fastest
-from core.studies.sweep.record import Run
+from core.workload.spec import MAX_BATCHES
 
 CLOSE = 0.15  # log step time: a target slower by less may be the fastest (a restart changes ratios by 3.5 %)
 LEAST_AREA = 0.03  # a lead of less area (log step time times octaves) is taken for noise

@@ -1,12 +1,17 @@
 """The sweep as a kind of study. Its request is a run without rounds, or a stopped run to resume."""
 
-from core.families.code import refuse_code
-from core.schema import UserError
+from core.base.evidence import Environment
+from core.base.schema import UserError
+from core.machine.environment import capture_environment
+from core.networks.families.code import refuse_code
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import Answer
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
+from core.rounds.show.export import verdict_text
+from core.rounds.study import new_id
 from core.studies.kind import Kind
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.export import verdict_text
-from core.studies.sweep.record import Run
+from core.studies.runner import now
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.interpreters import refuse_python
 
@@ -35,3 +40,19 @@ SWEEP: Kind[Run, Run, Answer] = Kind(
     streams=True,
 )
 KIND = SWEEP
+
+
+def new_run(
+    plan: SweepPlan, name: str | None = None, run_id: str | None = None, environment: Environment | None = None
+) -> Run:
+    """Return a run without rounds, with this machine's environment unless one is given."""
+    return Run(
+        id=run_id or new_id(),
+        name=name or plan.title,
+        created_at=now(),
+        label="measured",
+        status="running",
+        target_names=plan.target_names,
+        plan=plan,
+        environment=environment or capture_environment(),
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from statistics import geometric_mean
 
-from core.evidence import Outcome, Process, Setup, Status, Warning
+from core.base.evidence import Outcome, Process, Setup, Status, Warning
+from core.rounds.run import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord, StopReason
 from core.studies.runner import Recorder
-from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord, StopReason
 from core.traces.record import TracedCell
 
 ALIKE = 4  # targets whose step counts differ by at most this factor get equal blocks

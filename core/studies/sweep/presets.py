@@ -6,11 +6,48 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from core.analysis.execution import has_tf32, same
-from core.evidence import Gpu
-from core.schema import UserError
-from core.spec import Mode, Target, Workload
-from core.studies.sweep.best_cpu import cpu_settings
+from core.base.evidence import Gpu
+from core.base.schema import UserError
+from core.rounds.answer.best_cpu import LOOK_BATCHES
+from core.rounds.plan import SweepPlan
+from core.studies.sweep.proposal import with_proposed_budget
+from core.workload.execution import has_tf32, same
+from core.workload.spec import MAX_THREADS, Mode, Target, Workload
+
+LOOK = "cpu"
+"""Name of the short look among the sets of targets of the command ``sweep``."""
+LOOK_S = 30.0
+"""Shortest budget of a look."""
+HALF_FROM = 4
+"""Number of cores from which half of the threads are tried beside a GPU, often one per physical core."""
+
+
+def cpu_settings(cores: int | None) -> tuple[Target, ...]:
+    """Return the settings of a CPU to compare: one thread, half and all of them, and XLA with all."""
+    usable = min(cores or 1, MAX_THREADS)
+    counts = sorted({1, usable // 2, usable} - {0})
+    cpus = [Target(threads=count) for count in counts] if usable > 1 else [Target()]
+    return (*cpus, Target(threads=cpus[-1].threads, execution="xla"))
+
+
+def compared_targets(usual: tuple[Target, ...], cores: int | None) -> tuple[Target, ...]:
+    """Return the targets of a sweep in which none is named.
+
+    They are the machine's ``usual`` ones; if one is a GPU, also the CPU as an expert may set it: all threads, half of
+    them, XLA.
+    """
+    gpus = [target for target in usual if target.is_gpu]
+    if not gpus:
+        return usual
+    half = [Target(threads=cores // 2)] if cores is not None and cores >= HALF_FROM else []
+    return (Target(), *gpus, *half, Target(execution="xla"))
+
+
+def look_plan(workload: Workload, cores: int | None) -> SweepPlan:
+    """Return the plan of the short look: every setting of the CPU at three batches, about half a minute."""
+    plan = SweepPlan(workload=workload, targets=cpu_settings(cores), batches=LOOK_BATCHES, refine=False, trace=False)
+    return with_proposed_budget(plan, LOOK_S)
+
 
 COMPARED_FRAMEWORKS = ("tensorflow", "jax", "torch")
 """Frameworks that train the same Keras model."""

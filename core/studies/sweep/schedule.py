@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from core.analysis.numerics import zeros
+from core.analysis.numerics import evenly, zeros
 from core.analysis.statistics import MIN_UNITS, Array, median_interval, t_quantile
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run, StopReason
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run, StopReason
 
 CLIMB = 8  # largest step of the scan upwards, as a factor on the largest batch seen
 VISIT_S = 0.2  # length of a visit: short and repeated later, as neighbours and cores change within seconds
@@ -316,13 +316,6 @@ def inside(span: tuple[float, float], tried: Sequence[int], most: int) -> tuple[
 def spread(items: Sequence[int], most: int) -> tuple[int, ...]:
     """Return at most ``most`` items, but at least ``FEWEST_ACTIVE``, evenly spread, including the first and last."""
     return evenly(items, max(FEWEST_ACTIVE, most))
-
-
-def evenly(items: Sequence[int], count: int) -> tuple[int, ...]:
-    """Return at most ``count`` items, evenly spread, including the first and last."""
-    if len(items) <= count:
-        return tuple(items)
-    return tuple(items[round(i * (len(items) - 1) / (count - 1))] for i in range(count))
 
 
 def cell_state(run: Run, target: int, batch: int, width: float) -> StopReason | None:

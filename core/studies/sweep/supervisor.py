@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import product
 
-from core.evidence import Status
-from core.names import shown_names
+from core.base.evidence import Status
+from core.rounds.answer import loop
+from core.rounds.answer.analyse import analyse
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run, StopReason
 from core.studies.progress import Phase, Progress
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, unheard
-from core.studies.sweep import loop, schedule
-from core.studies.sweep.analyse import analyse
+from core.studies.sweep import schedule
 from core.studies.sweep.choice import Choice
 from core.studies.sweep.closing import NOT_REACHED, Closing
 from core.studies.sweep.focus import Focus, focus_of
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run, StopReason
 from core.studies.sweep.rotation import Rotation
 from core.studies.sweep.workers import Workers
+from core.workload.names import shown_names
 
 TELL_EVERY_S = 0.25
 TELL_SHARE = 0.1  # largest share of the time for deriving the answer so far, which takes longer for more targets

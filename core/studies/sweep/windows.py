@@ -11,17 +11,16 @@ import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from core.numbers import number, percent
+from core.base.numbers import number, percent
+from core.rounds.plan import ENERGY_SHARE, SweepPlan, energy_reserve_s
+from core.rounds.run import EnergyWindow
 from core.studies.runner import Asking, StudyTools
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import EnergyWindow
 from core.worker.protocol import RunBlock, Worker
 
 WINDOW_S, RUN_UP_S = 2.0, 1.0
 WINDOWS = 3  # per cell, and of the idle machine: the fewest that show their scatter
 BLOCK_S = 0.5  # length of the blocks in a window, after each of which a request to stop is served
 PAUSE_S = 0.1
-SHARE, MOST_S = 0.25, 150.0  # share of the budget that windows may take, and the most
 MOST_BATCHES = 8
 CELL_S = RUN_UP_S + WINDOWS * WINDOW_S
 SETUP_S = 1.0  # per batch, for planning
@@ -30,7 +29,7 @@ IDLE_S = WINDOWS * WINDOW_S  # per GPU
 
 def reserve_s(plan: SweepPlan, refused: Mapping[int, str]) -> float:
     """Return the seconds of the budget that are reserved for windows of the targets that are not refused."""
-    return 0.0 if len(refused) == len(plan.targets) else min(MOST_S, SHARE * plan.budget_s)
+    return 0.0 if len(refused) == len(plan.targets) else energy_reserve_s(plan)
 
 
 def refusals(plan: SweepPlan, tools: StudyTools) -> dict[int, str]:
@@ -45,8 +44,9 @@ def refusals(plan: SweepPlan, tools: StudyTools) -> dict[int, str]:
     needed_s = _least_s(plan, refused)
     if reserve_s(plan, refused) < needed_s:
         why = (
-            f"Energy was not measured: {percent(SHARE)} of the budget of {number(plan.budget_s)} s may go to it, and "
-            f"{needed_s:.0f} s are needed at the least; give the sweep {math.ceil(needed_s / SHARE)} s or more."
+            f"Energy was not measured: {percent(ENERGY_SHARE)} of the budget of {number(plan.budget_s)} s may go to "
+            f"it, and {needed_s:.0f} s are needed at the least; give the sweep {math.ceil(needed_s / ENERGY_SHARE)} s "
+            "or more."
         )
         return dict.fromkeys(asked, why)
     return refused

@@ -10,23 +10,93 @@ tried once more with fresh workers, which hold nothing but that batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
-from core.evidence import Block, Process, Warning
-from core.names import all_of
+from core.base.evidence import Block, Process, Warning
+from core.rounds.answer.loop import why_not
+from core.rounds.plan import SweepPlan
+from core.rounds.run import EnergyWindow, LoopCost, Round, Run, failed_words
 from core.studies.runner import Asking, StudyFailed, StudyTools
 from core.studies.sweep import schedule, windows
-from core.studies.sweep.experience import Experience
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.loop import why_not
-from core.studies.sweep.order import order_of_round
-from core.studies.sweep.outcomes import failed_words
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import EnergyWindow, LoopCost, Round
+from core.studies.sweep.proposal import Experience
+from core.studies.sweep.rotation import order_of_round
 from core.studies.sweep.schedule import Costs
-from core.studies.sweep.target_state import TargetState
-from core.studies.sweep.tracing import trace_prepared
-from core.worker.protocol import Prepare, RunBlock, TimeLoop, Worker, WorkerError, WorkerLost
+from core.traces.record import TracedCell
+from core.worker.protocol import CellFailed, Prepare, RunBlock, TimeLoop, TraceSteps, Worker, WorkerError, WorkerLost
+from core.workload.names import all_of
+
+TRACE_MS = 60.0  # length to trace: some steps of a slow cell, not thousands of a fast one
+MIN_STEPS, MAX_STEPS = 3, 20
+WARMUP_MS = 500.0
+
+
+def steps_to_trace(step_ms: float) -> int:
+    """Return the number of steps in a trace, for a step of that length."""
+    return min(MAX_STEPS, max(MIN_STEPS, math.ceil(TRACE_MS / step_ms)))
+
+
+def trace_prepared(asking: Asking, worker: Worker, target: int, batch: int, step_ms: float) -> TracedCell:
+    """Trace a cell that ``worker`` has prepared. Raises CellFailed or WorkerLost."""
+    request = TraceSteps(batch=batch, steps=steps_to_trace(step_ms))
+    return asking.ask(worker, request, target).to_cell(target)
+
+
+def trace_cell(tools: StudyTools, run: Run, target: int, batch: int) -> TracedCell:
+    """Start a worker for the run's target, prepare the batch and trace it, within about the run's budget.
+
+    Raises CellFailed or WorkerLost.
+    """
+    if run.plan is None:
+        raise CellFailed("error", "Only points were imported for this run; without its plan nothing can be traced.")
+    plan, asking = run.plan, Asking(tools, run.plan.budget_s)
+    (worker,) = asking.start((plan.targets[target],))
+    try:
+        request = Prepare(workload=plan.workload, pipeline=plan.pipeline, batch=batch, warmup_ms=WARMUP_MS)
+        prepared = asking.prepare(worker, request)
+        return trace_prepared(asking, worker, target, batch, min(prepared.latency_ms, default=1.0))
+    finally:
+        worker.close()
+
+
+MAX_LOSSES = 3  # lost workers after which a target is given up
+
+
+@dataclass
+class TargetState:
+    """State of one target. ``blocked_from``: the smallest batch that failed; it and larger ones are not tried again.
+    ``prepared``: batches its worker has prepared. ``untraced``: the batches that could not be traced, by reason.
+    """
+
+    blocked_from: int | None = None
+    blocked_by: str = ""
+    losses: int = 0
+    step_ms: dict[int, float] = field(default_factory=dict)
+    prepared: set[int] = field(default_factory=set)
+    untraced: dict[str, list[int]] = field(default_factory=dict)
+
+    def is_open(self, batch: int) -> bool:
+        """Tell whether the batch is still tried."""
+        return self.blocked_from is None or batch < self.blocked_from
+
+    def block(self, batch: int, reason: str) -> None:
+        """Exclude this batch and larger ones from now on."""
+        if self.is_open(batch):
+            self.blocked_from, self.blocked_by = batch, reason
+
+    @property
+    def is_given_up(self) -> bool:
+        """Tell whether so many of its workers were lost that it is not tried again."""
+        return self.losses >= MAX_LOSSES
+
+    def is_doubtful(self, batch: int) -> bool:
+        """Tell whether the batch lies above all that ran and below one that failed."""
+        if self.blocked_from is None:
+            return False
+        return max((b for b in self.step_ms if b < self.blocked_from), default=0) < batch < self.blocked_from
+
 
 LEAST_LOOP_S = 0.3  # least time for Keras's own loop, however long preparing took
 FAR = 4  # factor on the largest batch that the target ran

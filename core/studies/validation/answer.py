@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from core.analysis.statistics import t_quantile
+from core.base.schema import UserError
 from core.figures.marks import FAILED_WORDS
-from core.schema import UserError
-from core.spec import Workload
-from core.studies.sweep.analyse import cell_statistics
-from core.studies.sweep.answer import CellStats
-from core.studies.sweep.record import Run
-from core.studies.validation.plan import Prediction, Predictions
-from core.studies.validation.record import ValidationStudy
+from core.rounds.answer.analyse import cell_statistics
+from core.rounds.answer.answer import CellStats
+from core.rounds.run import Run
+from core.studies.validation.record import Prediction, Predictions, ValidationStudy
+from core.workload.spec import Workload
 
 CONFIDENCE = 0.95
 LEAST_NETWORKS = 2

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.evidence import note_lines
-from core.numbers import counted, duration, moment, number, percent, table
+from core.base.evidence import note_lines
+from core.base.numbers import counted, duration, moment, number, percent, table
+from core.base.text import in_lines
 from core.selfcheck.checks import run_checks
 from core.selfcheck.export import summary
 from core.studies.validation.answer import Agreement, Checked, Validation
-from core.studies.validation.plan import Predictions
-from core.studies.validation.record import ValidationStudy
-from core.text import in_lines
+from core.studies.validation.record import Predictions, ValidationStudy
 
 COLUMNS = ("network", "mode", "batch", "predicted ms", "95 % from", "to", "measured ms", "over predicted", "inside")
 INSIDE_WORDS = {True: "yes", False: "no", None: ""}

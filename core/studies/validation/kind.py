@@ -3,8 +3,7 @@
 from core.studies.kind import Kind
 from core.studies.validation.answer import Validation, validation
 from core.studies.validation.export import validation_data, validation_text
-from core.studies.validation.plan import ValidationPlan
-from core.studies.validation.record import ValidationStudy
+from core.studies.validation.record import ValidationPlan, ValidationStudy
 from core.studies.validation.run import run_validation
 
 VALIDATION: Kind[ValidationPlan, ValidationStudy, Validation] = Kind(

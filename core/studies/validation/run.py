@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 
-from core.evidence import Ended, Warning
-from core.numbers import counted
+from core.base.evidence import Ended, Warning
+from core.base.numbers import counted
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.selfcheck.record import SelfCheck
 from core.selfcheck.run import BUDGET_S as SELF_CHECK_S
 from core.selfcheck.run import SelfCheckPlan, run_self_check
-from core.spec import MIN_BUDGET_S
 from core.studies.host.record import HostStudy
 from core.studies.host.run import BUDGET_S as HOST_S
 from core.studies.host.run import HostPlan, run_host_study
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, NullRecorder, StudyFailed, StudyRunner, StudyTools, unheard
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
+from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
-from core.studies.validation.plan import Part, Predictions, ValidationPlan, host_of, parts, predict_all
-from core.studies.validation.record import ValidationStudy, private, private_environment, private_warnings
+from core.studies.validation.record import (
+    Part,
+    Predictions,
+    ValidationPlan,
+    ValidationStudy,
+    host_of,
+    parts,
+    predict_all,
+    private,
+    private_environment,
+    private_warnings,
+)
+from core.workload.spec import MIN_BUDGET_S
 
 SELF_CHECK_SHARE, HOST_SHARE = 0.3, 0.1
 """Maximum shares of the budget for these two; the rest is for sweeps."""

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from core.batch.prices import MAX_EPOCH_SAMPLES, Price
-from core.families.code import refuse_code
-from core.numbers import byte_size
-from core.schema import MAX_PER_HOUR, UserError
-from core.spec import MAX_BATCH, Target, Workload
-from core.studies.gradient_noise.plan import MIN_BATCH_TRAINED, MIN_NOISE_BUDGET_S, NoisePlan
-from core.studies.memory.plan import MAX_LIMIT_BYTES, MIN_LIMIT_BYTES, MemoryPlan
-from core.studies.sweep.record import Run
+from core.base.numbers import byte_size
+from core.base.schema import MAX_PER_HOUR, UserError
+from core.networks.families.code import refuse_code
+from core.rounds.run import Run
+from core.studies.batch.prices import MAX_EPOCH_SAMPLES, Price
+from core.studies.memory.record import MAX_LIMIT_BYTES, MIN_LIMIT_BYTES, MemoryPlan
+from core.studies.noise.record import MIN_BATCH_TRAINED, MIN_NOISE_BUDGET_S, NoisePlan
 from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_path
 from core.userdata.arrays import DataError
 from core.userdata.source import RANDOM_LABELS, Source
+from core.workload.spec import MAX_BATCH, Target, Workload
 
 GB = 1e9
 NO_GRADIENTS = "This run is of inference: it has no gradients, so no gradient noise scale. Throughput and cost count."

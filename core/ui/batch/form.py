@@ -7,16 +7,14 @@ from typing import Any
 
 import streamlit as st
 
+from core.base.numbers import duration
+from core.base.text import clean
 from core.machine.environment import available_memory_bytes
-from core.numbers import duration
-from core.spec import MAX_BATCH, Workload
-from core.studies.gradient_noise.plan import DEFAULT_BATCH, DEFAULT_BUDGET_S, DEFAULT_RATES, MIN_BATCH_TRAINED
-from core.studies.gradient_noise.record import NoiseStudy
-from core.studies.memory.plan import DEFAULT_BUDGET_S as MEMORY_BUDGET_S
-from core.studies.memory.plan import default_limit_bytes
+from core.rounds.run import Run
+from core.studies.memory.record import DEFAULT_BUDGET_S as MEMORY_BUDGET_S
+from core.studies.memory.record import default_limit_bytes
 from core.studies.memory.run import MemorySearch
-from core.studies.sweep.record import Run
-from core.text import clean
+from core.studies.noise.record import DEFAULT_BATCH, DEFAULT_BUDGET_S, DEFAULT_RATES, MIN_BATCH_TRAINED, NoiseStudy
 from core.ui import machine, money
 from core.ui.batch import page
 from core.ui.batch.draft import (
@@ -34,6 +32,7 @@ from core.ui.places import Places
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS, Source, check_labelled
+from core.workload.spec import MAX_BATCH, Workload
 
 KEEP: Any = "session"  # choices survive a visit to another page
 LOOK_AGAIN_S = 5.0  # a folder is not reread at every keystroke elsewhere in the form

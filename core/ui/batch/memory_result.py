@@ -7,17 +7,16 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.analysis.execution import chosen_line
-from core.evidence import same_machine
+from core.base.evidence import same_machine
+from core.base.numbers import byte_size, counted, duration
+from core.base.text import sentence_case
 from core.figures.style import environment_line
-from core.numbers import byte_size, counted, duration
+from core.rounds.run import Run
 from core.studies.kind import Context
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, batch_words, steady_words, wrong_fits
 from core.studies.memory.figures import memory_figure, parts_figure
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
-from core.studies.sweep.record import Run
-from core.text import sentence_case
 from core.ui import charts, share
 from core.ui.batch import form, page
 from core.ui.batch.draft import target_order
@@ -26,6 +25,7 @@ from core.ui.card import label_badge, metric, predicted_badge, result_card
 from core.ui.states import stopped
 from core.ui.tables import written
 from core.ui.words import OUTCOMES, plain
+from core.workload.execution import chosen_line
 
 HEADING = "Largest batch that fits"
 

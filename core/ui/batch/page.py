@@ -8,24 +8,23 @@ from typing import Any
 
 import streamlit as st
 
-from core.batch.answer import batch_answer, limit_of
-from core.batch.prices import Price
-from core.batch.shapes import BatchAnswer, MemoryLimit
-from core.names import are
-from core.numbers import byte_size
-from core.studies.gradient_noise.kind import GRADIENT_NOISE
-from core.studies.gradient_noise.record import NoiseStudy
+from core.base.numbers import byte_size
+from core.base.text import clean, sentence_case
+from core.rounds.answer.answer import Answer
+from core.rounds.plan import target_of_plan
+from core.rounds.run import Run
+from core.studies.batch.answer import batch_answer, limit_of
+from core.studies.batch.prices import Price
+from core.studies.batch.shapes import BatchAnswer, MemoryLimit
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, memory_answer, predict_memory
 from core.studies.memory.forecast import same_machine
 from core.studies.memory.kind import MEMORY
-from core.studies.memory.plan import default_limit_bytes
-from core.studies.memory.record import MemoryStudy
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.plan import target_of_plan
-from core.studies.sweep.record import Run
-from core.text import clean, sentence_case
+from core.studies.memory.record import MemoryStudy, default_limit_bytes
+from core.studies.noise.kind import GRADIENT_NOISE
+from core.studies.noise.record import NoiseStudy
 from core.ui import machine, registry
 from core.ui.study_page import StudyPage
+from core.workload.names import are
 
 NOISE_PAGE = StudyPage(GRADIENT_NOISE, "Measure the noise scale", ":material/grain:", "noise")
 MEMORY_PAGE = StudyPage(MEMORY, "Confirm the largest batch", ":material/memory:", "memory")

@@ -10,19 +10,25 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.batch.export import batch_data
-from core.batch.figures import cost_figure, known_time, sample_time_figure, throughput_figure, time_to_loss_figure
-from core.batch.shapes import BatchAnswer, BestBatch, Quantity, TargetBatches
+from core.base.numbers import bounded, duration
+from core.base.text import in_lines, sentence_case
 from core.figures.style import environment_line, short
-from core.numbers import bounded, duration
-from core.studies.gradient_noise.export import noise_sentence
-from core.studies.gradient_noise.figures import loss_figure, noise_scale_figure
-from core.studies.gradient_noise.kind import GRADIENT_NOISE
+from core.rounds.ran_as import ran_line
+from core.rounds.run import Run
+from core.rounds.show.figures import workload_line
+from core.studies.batch.export import batch_data
+from core.studies.batch.figures import (
+    cost_figure,
+    known_time,
+    sample_time_figure,
+    throughput_figure,
+    time_to_loss_figure,
+)
+from core.studies.batch.shapes import BatchAnswer, BestBatch, Quantity, TargetBatches
 from core.studies.memory.export import memory_data
-from core.studies.sweep.figures import workload_line
-from core.studies.sweep.ran_as import ran_line
-from core.studies.sweep.record import Run
-from core.text import in_lines, sentence_case
+from core.studies.noise.export import noise_sentence
+from core.studies.noise.figures import loss_figure, noise_scale_figure
+from core.studies.noise.kind import GRADIENT_NOISE
 from core.ui import charts, evidence, money, registry, share
 from core.ui.batch import form, page
 from core.ui.batch.draft import PriceOutcome, noise_refusal

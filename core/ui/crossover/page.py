@@ -3,19 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 
-from core.hardware.against import Against
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.loop import loop_lines
-from core.studies.sweep.record import Run
-from core.studies.sweep.split import pairs_of
+from core.base.numbers import interval_words, moment
+from core.base.schema import UserError
+from core.hardware.compare import Against
+from core.rounds.answer.answer import Answer
+from core.rounds.answer.comparison import MAX_COMPARED
+from core.rounds.answer.loop import loop_lines
+from core.rounds.answer.repeats import Repeats, is_repeat, occasion, repeats, sentences
+from core.rounds.answer.split import pairs_of
+from core.rounds.run import Run
 from core.ui import charts, evidence, frame, navigation, registry, share, verdict
-from core.ui.crossover import repeats, together
+from core.ui.crossover import together
 from core.ui.hardware import modelled, published
+from core.ui.tables import written
 from core.ui.words import plain
+
+MOST = 5
+"""Maximum number of other runs read for a page; each takes some 20 ms."""
+
+
+def of(run: Run) -> Repeats:
+    """Return the run and the newest others of the same plan on the same machine, measured before or after it."""
+    alike = [
+        summary
+        for summary in registry.summaries()
+        if (summary.title, summary.target_names) == (run.title, run.target_names)
+        and summary.label == "measured" and summary.rounds and summary.status != "running" and summary.id != run.id
+    ]  # fmt: skip
+    key = "repeats", *registry.revision(run), *((other.id, other.rounds) for other in alike[:MOST])
+    return registry.once(key, partial(_read, run, [other.id for other in alike[:MOST]]))
+
+
+def _read(run: Run, others: list[str]) -> Repeats:
+    found = [run]
+    for other in others:
+        with suppress(UserError):  # a damaged one reports it where it is opened
+            if is_repeat(run, read := registry.find_run(other)):
+                found.append(read)
+    return repeats([occasion(one, registry.answer_of(one)) for one in found])
+
+
+def note(run: Run) -> None:
+    """Show what all of them agree on; nothing for a sweep that was measured once."""
+    if run.label != "measured":
+        return
+    if said := sentences(of(run)):
+        st.caption(f":material/history: {plain(' '.join(said))}")
+
+
+def table(found: Repeats) -> None:
+    """Show each run, newest first, and a link that compares their curves."""
+    rows = [
+        {
+            "Measured": moment(one.run.created_at),
+            "Run": one.run.name,
+            "Crossover": "not one that is clear" if one.crossover is None
+            else interval_words(one.crossover.batch, one.crossover.low, one.crossover.high),
+        }
+        for one in found.occasions
+    ]  # fmt: skip
+    st.table(written(pd.DataFrame(rows)))
+    ids = [one.run.id for one in found.occasions][:MAX_COMPARED]
+    navigation.link("history", "Compare these runs", ":material/difference:", compare=",".join(ids))
+
 
 UNFOLDED = 1  # of the notes
 IMAGE = "image"
@@ -64,7 +120,7 @@ class _Parts:
     def notes(self) -> None:
         if self._answer is not None:
             verdict.numbers(self._run, self._answer)
-            repeats.note(self._run)
+            note(self._run)
         verdict.show_notices(self._run, self._answer, UNFOLDED)
         if st.context.is_embedded or self._answer is None:
             return
@@ -87,8 +143,8 @@ class _Parts:
                     found[charts.CHARTS[kind][0]] = partial(self._chart, kind)
             if pairs_of(run):
                 found["CPU and GPU together"] = partial(together.show, run, self._image)
-        if run.label == "measured" and len((measured := repeats.of(run)).occasions) > 1:
-            found["The same, measured before"] = partial(repeats.table, measured)
+        if run.label == "measured" and len((measured := of(run)).occasions) > 1:
+            found["The same, measured before"] = partial(table, measured)
         found["Every step time"] = partial(evidence.cells, run, answer)
         if answer is not None:
             found["Fixed cost and cost per sample (fitted)"] = partial(evidence.fits, run, answer)

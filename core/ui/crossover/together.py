@@ -6,16 +6,15 @@ from functools import partial
 
 import streamlit as st
 
-from core.studies.sweep.record import Run
-from core.studies.sweep.split import together
-from core.studies.sweep.split_figure import split_figure
-from core.studies.sweep.split_text import split_lines
+from core.rounds.answer.split import split_lines, together
+from core.rounds.run import Run
+from core.rounds.show.split_figure import split_figure
 from core.ui import charts, registry
 from core.ui.words import plain
 
 
 def show(run: Run, image: str) -> None:
-    """Show the gain for a run with a CPU and an accelerator (:func:`core.studies.sweep.split.pairs_of`)."""
+    """Show the gain for a run with a CPU and an accelerator (:func:`core.rounds.answer.split.pairs_of`)."""
     key = registry.revision(run)
     found = registry.once(("together", *key), partial(together, run))
     if found is None:

@@ -7,19 +7,19 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.evidence import same_machine
-from core.spec import MAX_BUDGET_S
+from core.base.evidence import same_machine
+from core.base.text import sentence_case
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.remedies import REMEDIES, arms_for, family
 from core.studies.diagnosis.run import DEFAULT_BUDGET_S, MIN_DIAGNOSIS_S, DiagnosisPlan, default_batch, default_target
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.record import Run
-from core.text import sentence_case
 from core.ui import frame, machine, navigation, registry
 from core.ui.diagnosis.result import Parts
 from core.ui.study_page import StudyPage, busy_notice, busy_sentence
 from core.ui.tables import written
 from core.ui.words import plain
+from core.workload.spec import MAX_BUDGET_S
 
 PAGE = StudyPage(DIAGNOSIS, "Diagnose", ":material/stethoscope:")
 ELSEWHERE = (

@@ -10,19 +10,19 @@ from operator import itemgetter
 import pandas as pd
 import streamlit as st
 
-from core.evidence import same_machine
+from core.base.evidence import same_machine
+from core.base.numbers import counted, duration
 from core.figures.style import environment_line
-from core.numbers import counted, duration
+from core.rounds.ran_as import ran_line
+from core.rounds.run import Run
+from core.rounds.show.figures import workload_line
 from core.studies.diagnosis.answer import MIN_GAIN, DiagnosisAnswer, Finding, Judgement, diagnose
 from core.studies.diagnosis.export import diagnosis_data, diagnosis_text
 from core.studies.diagnosis.figures import diagnosis_figure, gain_words, measured_findings, variant_title, whole_title
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.run import EXPERIMENT_SHARE, DiagnosisPlan
-from core.studies.experiment.more_time import longer_budget_s
-from core.studies.sweep.figures import workload_line
-from core.studies.sweep.ran_as import ran_line
-from core.studies.sweep.record import Run
+from core.studies.experiment.run import longer_budget_s
 from core.ui import charts, evidence, more_time, registry, share
 from core.ui.card import DRAW_NOTICE, Badge, draw_notes, label_badge, result_card
 from core.ui.downloads import study_files

@@ -9,17 +9,16 @@ from typing import Any
 
 import streamlit as st
 
-from core.numbers import duration
-from core.schema import UserError
+from core.base.numbers import duration
+from core.base.schema import UserError
+from core.base.text import clean
+from core.rounds.run import Run
+from core.rounds.show.imports import check_size, read_run
 from core.studies.fleet.collect import Found, collect
 from core.studies.fleet.kind import FLEET
-from core.studies.fleet.labels import labels
-from core.studies.fleet.record import FleetPlan, FleetStudy
+from core.studies.fleet.record import FleetPlan, FleetStudy, labels
 from core.studies.fleet.run import RAY_ADDRESS
 from core.studies.registry import read_any
-from core.studies.sweep.imports import check_size, read_run
-from core.studies.sweep.record import Run
-from core.text import clean
 from core.ui import registry
 from core.ui.navigation import link
 from core.ui.study_page import StudyPage

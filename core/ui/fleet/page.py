@@ -7,12 +7,12 @@ from collections.abc import Callable
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.progress import Snapshot
 from core.ui import frame, news, registry
-from core.ui.fleet import form, machines
+from core.ui.fleet import form, result
 from core.ui.fleet.result import Asked, Parts, asked, compared, curves_of
 from core.ui.study_page import StudyPage, busy_sentence
 from core.ui.words import plain
@@ -63,7 +63,7 @@ def _live() -> None:
     if snapshot is None or not isinstance(snapshot.record, FleetStudy):
         return
     study, ended = snapshot.record, curves_of(snapshot.record)
-    machines.show(study, ended, "fleet-live")
+    result.show(study, ended, "fleet-live")
     try:
         found = Parts(f"{snapshot.id}-live", study, ended, Asked())
     except UserError:
@@ -103,7 +103,7 @@ def _without(study_id: str, study: FleetStudy, head: DeltaGenerator, why: str) -
         with head:
             frame.top(QUESTION)
     st.info(plain(why), icon=":material/info:")
-    machines.show(study, curves_of(study), f"fleet-machines-{study_id}")
+    result.show(study, curves_of(study), f"fleet-machines-{study_id}")
     for warning in study.warnings:
         st.warning(plain(warning.text), icon=":material/warning:")
     if not registry.read_only():

@@ -2,32 +2,148 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 
 import pandas as pd
 import streamlit as st
 
-from core.evidence import MAX_TARGETS
-from core.numbers import counted, duration, moment
-from core.schema import UserError
+from core.base.evidence import MAX_TARGETS
+from core.base.numbers import counted, duration, moment
+from core.base.schema import MAX_PER_HOUR, UserError
+from core.base.text import clean, sentence_case
+from core.rounds.answer.condensed import CondensedRun
 from core.studies.fleet.answer import FleetAnswer, answer_of
 from core.studies.fleet.export import fleet_data, machines_csv
 from core.studies.fleet.figures import cost_figure, drawn, speed_up_figure, throughput_figure
-from core.studies.fleet.record import ENDED, FleetStudy, MachinePrice
+from core.studies.fleet.record import ENDED, FleetMachine, FleetStudy, MachinePrice
 from core.studies.fleet.text import cheapest_words, columns, fleet_text, notes, row, shown_batches
-from core.studies.sweep.condensed import CondensedRun
-from core.text import clean, sentence_case
-from core.ui import charts, evidence, parts, registry, share
-from core.ui.addresses import addressed_target, target_address
+from core.ui import charts, evidence, money, registry, share
 from core.ui.card import draw_notes, label_badge, result_card
 from core.ui.downloads import File, study_files
-from core.ui.fleet import machines, prices
 from core.ui.navigation import link
+from core.ui.share import addressed_target, target_address
 from core.ui.states import Notice, stopped
 from core.ui.tables import cleaned, written
 from core.ui.words import plain
+
+MACHINE, PRICE = "Machine", "An hour"
+
+
+def _price_key(study_id: str) -> str:
+    return f"fleet_prices-{study_id}"
+
+
+def currency_of(study: FleetStudy) -> str:
+    """Return the currency of the plan's prices if they agree on one, else the session's."""
+    units = {price.currency for price in study.plan.prices.values()}
+    return units.pop() if len(units) == 1 else money.chosen().currency
+
+
+def machine_prices(study_id: str, study: FleetStudy) -> dict[str, MachinePrice]:
+    """Return prices by machine: the session's input, else the plan's.
+
+    Those in another currency than the rest are converted at the session's rate, or left out without one.
+    """
+    unit, found = currency_of(study), dict[str, MachinePrice]()
+    for name, price in study.plan.prices.items():
+        rate = 1.0 if price.currency == unit else money.chosen().rate(price.currency)
+        if rate is not None:
+            found[name] = price.model_copy(update={"per_hour": price.per_hour * rate, "currency": unit})
+    today = date.today().isoformat()
+    for name, amount in st.session_state.get(_price_key(study_id), {}).items():
+        found.pop(name, None)
+        if amount:
+            found[name] = MachinePrice(per_hour=amount, currency=unit, dated=today)
+    return found
+
+
+def _price_fields(study_id: str, study: FleetStudy, prices: Mapping[str, MachinePrice]) -> None:
+    """Draw a table of machines with editable prices."""
+    st.markdown(plain(f"The prices are yours: what an hour of each machine costs, owned or rented, in "
+                      f"{currency_of(study)}. They are kept for this session."))  # fmt: skip
+    names = [machine.name for machine in study.machines]
+    amounts = [prices[name].per_hour if name in prices else None for name in names]
+    table = cleaned(pd.DataFrame({MACHINE: names, PRICE: pd.array(amounts, dtype="Float64")}))
+    st.data_editor(
+        table, hide_index=True, key=f"{_price_key(study_id)}-table", disabled=[MACHINE], width=420,
+        height=min(38 + 35 * len(names), 388), on_change=_take, args=(study_id, names),
+        column_config={PRICE: st.column_config.NumberColumn(min_value=0.0, max_value=MAX_PER_HOUR, format="%.4g")},
+    )  # fmt: skip
+    if not study.plan.prices:
+        money.field()
+        money.problem()
+
+
+def _take(study_id: str, names: list[str]) -> None:
+    """Store the changed prices; an empty field removes one."""
+    kept = st.session_state.setdefault(_price_key(study_id), {})
+    edited = st.session_state[f"{_price_key(study_id)}-table"]["edited_rows"]
+    for index, change in edited.items():
+        if PRICE in change:
+            kept[names[int(index)]] = change[PRICE]
+
+
+def price_days(prices: Mapping[str, MachinePrice]) -> str:
+    """Return text such as ``Prices of 2026-11-22.``"""
+    found = sorted({price.dated for price in prices.values()})
+    if not found:
+        return ""
+    return f"Prices of {clean(found[0])}." if len(found) == 1 else f"Prices of {clean(found[0])} to {clean(found[-1])}."
+
+
+ROW_PX, HEAD_PX, SHOWN_ROWS = 35, 38, 12
+OF_RAY = "ray.io/"
+"""Prefix of Ray's own labels, which mean nothing to a reader; the record holds them."""
+
+
+def summary(machines: tuple[FleetMachine, ...]) -> str:
+    """Return text such as ``7 of 12 machines finished, 3 lost, 2 refused.``"""
+    counts = Counter(machine.state for machine in machines)
+    finished = counts.pop("finished", 0)
+    others = [f"{count:,} {state}" for state, count in counts.most_common()]
+    first = f"{finished:,} of {counted(len(machines), 'machine')} finished"
+    return f"{', '.join([first, *others])}."
+
+
+def machines_table(study: FleetStudy, curves: Mapping[str, CondensedRun]) -> pd.DataFrame:
+    """Return one row per machine, unfinished ones first."""
+    rows = [_row(machine, curves.get(machine.run_id or "")) for machine in study.machines]
+    table = pd.DataFrame(rows, columns=["machine", "state", "why", "hardware", "labels", "rounds", "time", "run"])
+    return table.sort_values("state", key=lambda states: states == "Finished", kind="stable")
+
+
+def _row(machine: FleetMachine, run: CondensedRun | None) -> dict[str, object]:
+    again = f" ({machine.starts} starts)" if machine.starts > 1 else ""
+    return {
+        "machine": machine.name,
+        "state": sentence_case(machine.state) + again,
+        "why": machine.reason,
+        "hardware": "" if run is None else run.hardware,
+        "labels": ", ".join(f"{name}={value}" for name, value in machine.labels.items() if not name.startswith(OF_RAY)),
+        "rounds": machine.rounds if run is None else run.rounds,
+        "time": "" if run is None else duration(run.elapsed_s),
+        "run": None if machine.run_id is None else f"/crossover?run={machine.run_id}",
+    }
+
+
+def show(study: FleetStudy, curves: Mapping[str, CondensedRun], key: str) -> None:
+    """Show the table; a machine's own run opens from its row."""
+    text, table = st.column_config.TextColumn, machines_table(study, curves)
+    st.dataframe(
+        cleaned(table), hide_index=True, key=key, height=HEAD_PX + ROW_PX * min(SHOWN_ROWS, max(1, len(table))),
+        alt="One row a machine with its state, and why it waits or has no complete run.",
+        column_config={
+            "machine": text("Machine", pinned=True), "state": text("State", width=110), "why": text("Why", width=300),
+            "hardware": text("Hardware", width=260), "labels": text("Labels"),
+            "rounds": st.column_config.NumberColumn("Rounds", format="localized", width=70), "time": text("Time"),
+            "run": st.column_config.LinkColumn("Its run", display_text="Open", width=80),
+        },
+    )  # fmt: skip
+
 
 BASELINE, TARGET, CHOSEN = "baseline", "target", "machines"
 """Address parameters of a fleet run beside its id."""
@@ -95,7 +211,7 @@ def _put(study: FleetStudy, found: Asked) -> None:
 def curves_of(study: FleetStudy) -> Mapping[str, CondensedRun]:
     """Return the condensed runs of the machines that have ended, as far as they are available."""
     ids = [machine.run_id for machine in study.machines if machine.run_id is not None and machine.state in ENDED]
-    return registry.engine().store.curves(ids, parts.MADE_AT_ONCE)
+    return registry.engine().store.curves(ids, registry.MADE_AT_ONCE)
 
 
 class Parts:
@@ -103,7 +219,7 @@ class Parts:
 
     def __init__(self, study_id: str, study: FleetStudy, curves: Mapping[str, CondensedRun], wanted: Asked) -> None:
         self._id, self._study, self._curves, self._asked = study_id, study, curves, wanted
-        self._prices = prices.chosen(study_id, study)
+        self._prices = machine_prices(study_id, study)
         self._answer = answered(study_id, study, curves, wanted, self._prices)
         self._key = (study_id, wanted, _key(self._prices), len(curves))
 
@@ -117,7 +233,7 @@ class Parts:
         if study.created_at:
             about[0] += f" · {moment(study.created_at, with_time=False)}"
         cheapest = cheapest_words(answer)
-        more = [f"{cheapest} {prices.days(self._prices)}".strip()] if cheapest else []
+        more = [f"{cheapest} {price_days(self._prices)}".strip()] if cheapest else []
         result_card("Fleet", [label_badge(answer.label)], answer.sentence, about, status=study.status, more=more)
 
     def picture(self) -> None:
@@ -139,7 +255,7 @@ class Parts:
     def share(self) -> None:
         name, study, answer = f"fleet-{self._id}", self._study, self._answer
         files = study_files(
-            name, lambda: fleet_data(parts.whole(study), answer), text=lambda: fleet_text(study, answer),
+            name, lambda: fleet_data(registry.whole(study), answer), text=lambda: fleet_text(study, answer),
             figure=partial(speed_up_figure, study, answer, self._asked.chosen),
             meaning="What the fleet run says, and its machines' runs as far as one file holds them.",
         )  # fmt: skip
@@ -164,7 +280,7 @@ class Parts:
         if few:
             st.table(written(table), border="horizontal", hide_index=True)
         else:
-            height = machines.HEAD_PX + 10 * machines.ROW_PX
+            height = HEAD_PX + 10 * ROW_PX
             st.dataframe(cleaned(table), hide_index=True, key="fleet-review", height=height,
                          alt="One row a machine: step times, and where it is faster than the baseline.")  # fmt: skip
 
@@ -180,15 +296,15 @@ class Parts:
         return [*found, *notes(study, answer)]
 
     def _machines(self) -> None:
-        st.caption(plain(machines.summary(self._study.machines)))
-        machines.show(self._study, self._curves, f"fleet-machines-{self._id}")
+        st.caption(plain(summary(self._study.machines)))
+        show(self._study, self._curves, f"fleet-machines-{self._id}")
         link("history", "Their runs in the history", fleet=self._id)
 
     def _cost(self) -> None:
         if any(result.price is not None for result in self._answer.results):
             self._chart("fleet-cost", cost_figure)
         if not st.context.is_embedded:
-            prices.fields(self._id, self._study, self._prices)
+            _price_fields(self._id, self._study, self._prices)
 
     def _how(self) -> None:
         runs = [result.run for result in self._answer.results]

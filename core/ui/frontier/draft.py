@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from core.families import Choice, families
-from core.schema import UserError
-from core.spec import MAX_BATCH, MIN_BATCH
-from core.studies.frontier.plan import AXES, MAX_VALUES, Axis, FrontierPlan, Setting, buildable_widths, log_spaced
+from core.base.schema import UserError
+from core.networks.families import Choice, families
+from core.studies.frontier.record import AXES, MAX_VALUES, Axis, FrontierPlan, Setting, buildable_widths, log_spaced
 from core.ui.checks import Checks, Outcome, checked_budget, checked_sizes, checked_targets
+from core.workload.spec import MAX_BATCH, MIN_BATCH
 
 USUAL_DEPTHS, USUAL_WIDTHS, USUAL_BATCHES = 4, 7, 6
 LARGEST_USUAL_DEPTH, LARGEST_USUAL_BATCH = 8, 1024

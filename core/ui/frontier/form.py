@@ -6,10 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from core.families import families
-from core.numbers import counted, duration
-from core.studies.frontier.costs import BLOCK_S, FIRST_SETUP_S, ROUNDS
-from core.studies.frontier.plan import AXES, DEFAULT_BUDGET_S, MAX_VALUES, Axis, FrontierPlan, growing_families
+from core.base.numbers import counted, duration
+from core.networks.families import families
+from core.studies.frontier.record import AXES, DEFAULT_BUDGET_S, MAX_VALUES, Axis, FrontierPlan, growing_families
+from core.studies.frontier.run import BLOCK_S, FIRST_SETUP_S, ROUNDS
 from core.ui import machine
 from core.ui.fields import mode_fields, two_targets
 from core.ui.frontier.draft import AxisRange, FrontierDraft, axis_choice, build_plan, fixed_choices, usual_range

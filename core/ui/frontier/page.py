@@ -6,10 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, frontier_answer, slice_of
+from core.studies.frontier.figures import axis_words
 from core.studies.frontier.kind import FRONTIER
-from core.studies.frontier.marks import axis_words
-from core.studies.frontier.plan import AXES, Axis, FrontierPlan
-from core.studies.frontier.record import FrontierStudy
+from core.studies.frontier.record import AXES, Axis, FrontierPlan, FrontierStudy
 from core.studies.progress import Snapshot
 from core.ui.study_page import StudyPage
 from core.ui.tables import written

@@ -10,17 +10,13 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.analysis.execution import chosen_line
+from core.base.numbers import counted, duration, number
+from core.base.schema import UserError
 from core.figures.style import environment_line, short
-from core.names import are
-from core.numbers import counted, duration, number
-from core.schema import UserError
 from core.studies.frontier.answer import FrontierAnswer, MeasuredPoint, frontier_answer, reading, slice_of
 from core.studies.frontier.export import frontier_data, frontier_text
-from core.studies.frontier.figures import frontier_figure
-from core.studies.frontier.marks import fixed_words, who_is_ahead
-from core.studies.frontier.plan import AXES, Axis, Setting
-from core.studies.frontier.record import FrontierStudy
+from core.studies.frontier.figures import fixed_words, frontier_figure, who_is_ahead
+from core.studies.frontier.record import AXES, Axis, FrontierStudy, Setting
 from core.ui import charts, evidence, frame, news, share
 from core.ui.card import draw_sentences, label_badge, result_card
 from core.ui.downloads import study_files
@@ -28,6 +24,8 @@ from core.ui.frontier import page
 from core.ui.states import few_starts, stopped
 from core.ui.tables import cleaned
 from core.ui.words import OUTCOMES, plain
+from core.workload.execution import chosen_line
+from core.workload.names import are
 
 SHOWN_FAILURES = 3
 QUESTION = "At which sizes is one target faster than another?"

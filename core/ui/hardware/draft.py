@@ -7,28 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from core.frameworks import Execution, Precision
-from core.hardware.against import card_target
+from core.base.frameworks import Execution, Precision
+from core.base.money import LISTED
+from core.base.numbers import bounded, percent
+from core.base.schema import MAX_PER_HOUR
+from core.base.text import sentence_case
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, find_gpu, shared
-from core.hardware.compare import CardReading
-from core.hardware.conditions import BUILD_WORDS, Build, Conditions
+from core.hardware.compare import CardReading, card_target
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.decision import CardDecision, Decision, remedy_words
 from core.hardware.figures import MAX_CARDS, crossover_words
-from core.hardware.host import KIND_WORDS
+from core.hardware.host import BUILD_WORDS, KIND_WORDS, Build, Conditions
 from core.hardware.interval import REGION_WORDS, Errors, ErrorShare, HeldOutError
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import YOURS, OwnCard
 from core.hardware.recorded import as_nobody_named
-from core.money import LISTED
-from core.numbers import bounded, percent
-from core.schema import MAX_PER_HOUR
-from core.spec import MAX_BATCH, MIN_BATCH, Target
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.record import Run
-from core.text import sentence_case
-from core.ui.addresses import addressed_target, target_address
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
 from core.ui.checks import Checks
+from core.ui.share import addressed_target, target_address
+from core.workload.spec import MAX_BATCH, MIN_BATCH, Target
 
 BETWEEN = "~"  # separates names in an address; needs no escaping there
 USUAL_CARDS = ("T4", "A100-80GB-SXM", "H100-SXM", "RTX-4090")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
+from typing import Any, get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.base.frameworks import Execution, Precision
+from core.base.text import clean, sentence_case
 from core.hardware.catalogue import CardPrice, GpuSpec
+from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.figures import MAX_CARDS
+from core.hardware.host import KIND_WORDS, USUAL_KIND, Build, Conditions, kind_of
 from core.hardware.own_cards import FILE_NAME, OwnCard, add_own, save_own
+from core.rounds.answer.loop import loop_name
+from core.rounds.run import Run
 from core.store.database import data_dir
 from core.studies.host.run import HostPlan
-from core.studies.sweep.record import Run
-from core.text import clean, sentence_case
-from core.ui import money, registry
-from core.ui.hardware import page, steps
+from core.ui import machine, money, registry
+from core.ui.hardware import page
 from core.ui.hardware.draft import (
     OTHER_LINK,
     Options,
@@ -29,7 +33,81 @@ from core.ui.hardware.draft import (
 )  # fmt: skip
 from core.ui.places import Places
 from core.ui.study_page import busy_notice, busy_sentence
-from core.ui.words import plain
+from core.ui.words import EXECUTION_HELP, TF32_HELP, plain
+
+FED, RESIDENT = "Fed each step", "Resident"
+MEASURED_HERE, MEASURED_ELSEWHERE = "Measured on this machine", "Measured on another machine"
+BUILDS: dict[Build, str] = {"unnamed": "Not named", "keras": "Keras 3", "fused": "A fused build"}
+KINDS: dict[str, str] = {str(kind): words.capitalize() for kind, words in KIND_WORDS.items()} | {"unnamed": "Not named"}
+
+
+def decisive(run: Run, asked: Options) -> Build:
+    """Ask in plain words for the two most decisive conditions: the machine around the card, and whose code runs on it.
+
+    The host is kept only in the address, where a newly measured study replaces it.
+    """
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _host(run, asked.host)
+        build: Build = st.segmented_control(
+            "Whose code runs on it", get_args(Build), default=asked.conditions.build, required=True,
+            key=f"hardware_build-{run.id}", format_func=BUILDS.__getitem__,
+            help="A vendor’s fused build (NVIDIA’s containers, PyTorch) runs normalisation, loss and optimizer as one "
+            "kernel each; Keras 3 writes them as many small operations. Until it is named the intervals span both.",
+        )  # fmt: skip
+    return build
+
+
+def choices(run: Run, asked: Options, build: Build) -> tuple[Precision, Execution, Conditions]:
+    """Ask for the settings that are rarely changed."""
+    with st.popover("How steps run", icon=":material/tune:", width="content"):
+        loop = loop_name(run)
+        under_fit = st.checkbox(
+            f"Under {plain(loop)}", value=asked.conditions.under_fit, key=f"hardware_fit-{run.id}",
+            help=f"Adds what Keras’s own loop ({plain(loop)}: callbacks, metrics, progress bar) costs a step. The "
+            "CPU’s steps were measured without it.",
+        )  # fmt: skip
+        with st.container(horizontal=True):
+            precision: Precision = st.selectbox(
+                "Precision", PRECISIONS, index=PRECISIONS.index(asked.precision), width=170,
+                key=f"hardware_precision-{run.id}", help=f"On the GPU. {TF32_HELP}",
+            )  # fmt: skip
+            execution: Execution = st.selectbox(
+                "Execution", EXECUTIONS, index=EXECUTIONS.index(asked.execution), width=130,
+                key=f"hardware_execution-{run.id}", help=f"On the GPU. {EXECUTION_HELP}",
+            )  # fmt: skip
+        data = st.segmented_control(
+            "Data", [RESIDENT, FED], default=FED if asked.conditions.fed else RESIDENT, required=True,
+            key=f"hardware_data-{run.id}", help="Already on the card, or over the link in each step.",
+        )  # fmt: skip
+    return precision, execution, Conditions(fed=data == FED, build=build, under_fit=under_fit)
+
+
+def _host(run: Run, asked: str) -> None:
+    """Ask for the machine that drives the cards.
+
+    The field's key contains the host in use, since that may change without the field.
+    """
+    known = page.studies(run)
+    counts = page.counting(asked, known)
+    measured = [counts] if counts in known else list(known)[:1]
+    names = {key: MEASURED_HERE if known[key].label == "measured" else MEASURED_ELSEWHERE for key in measured}
+    names |= KINDS
+    like_this = kind_of(machine.now().cpu, machine.now().usable_cores)
+    if like_this != USUAL_KIND:
+        names[like_this] += " (like this one)"
+    key = f"hardware_host-{run.id}-{counts}"
+    st.selectbox(
+        "Machine around the card", list(names), index=list(names).index(counts), format_func=names.__getitem__,
+        key=key, on_change=_turn, args=(key,), width=330,
+        help="Its CPU hands over every operation. A weak cloud machine has 2 virtual cores, as free notebooks have. "
+        "Until it is named the intervals span the machines in which such cards are found. “Host and evidence” below "
+        "measures this machine.",
+    )  # fmt: skip
+
+
+def _turn(key: str) -> None:
+    st.query_params["host"] = st.session_state[key]
+
 
 KEEP: Any = "session"  # choices survive a visit to another page
 PROBLEM = "hardware_problem_card"
@@ -59,9 +137,9 @@ def options(
         index = _against(run, asked, targets)
         folded = st.container()
     with beside:
-        build = steps.decisive(run, asked)
+        build = decisive(run, asked)
     with folded:
-        precision, execution, conditions = steps.choices(run, asked, build)
+        precision, execution, conditions = choices(run, asked, build)
     wrong.here("batch")
     if sentence := wrong_batch(batch):
         wrong.fill({"batch": f"{sentence} Until then {asked.batch:,} counts."})

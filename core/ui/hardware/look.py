@@ -6,19 +6,20 @@ from contextlib import suppress
 
 import streamlit as st
 
+from core.base.numbers import duration
+from core.base.schema import UserError
 from core.machine.environment import available_memory_bytes
-from core.names import all_of
-from core.numbers import duration
-from core.schema import UserError
-from core.spec import Workload
-from core.studies.sweep.best_cpu import LOOK_BATCHES, cpu_settings, look_plan, rank_cpus
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
+from core.rounds.answer.best_cpu import LOOK_BATCHES, rank_cpus
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
+from core.studies.sweep.kind import new_run
+from core.studies.sweep.presets import cpu_settings, look_plan
 from core.ui import machine, registry
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.sweep import draft, live
 from core.ui.words import plain
+from core.workload.names import all_of
+from core.workload.spec import Workload
 
 BUTTON = "Find this CPU's best setting"
 RIVALS = 2

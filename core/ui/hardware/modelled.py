@@ -11,28 +11,29 @@ from typing import Any
 
 import streamlit as st
 
-from core.analysis.execution import expected
-from core.hardware.against import Against, against, card_target, compared_with, not_modelled
+from core.base.numbers import first_batch, number
+from core.base.text import clean
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
+from core.hardware.compare import Against, against, card_target, compared_with, not_modelled
 from core.hardware.crossing import ModelledCrossover
-from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
+from core.hardware.host import USUAL_KIND, costs_of_kind
 from core.hardware.interval import Modelled
 from core.hardware.model import modelled_as
 from core.hardware.plausible import card_curve
 from core.hardware.recorded import as_nobody_named
-from core.names import all_of, shown_names
-from core.numbers import first_batch, number
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.best_cpu import choice_line
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from core.text import clean
+from core.rounds.answer.answer import Answer
+from core.rounds.answer.best_cpu import choice_line
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.ui import machine, registry
 from core.ui.card import label_badge, metric, result_card
 from core.ui.hardware import page
 from core.ui.hardware.draft import USUAL_CARDS, usual_options
 from core.ui.navigation import link
+from core.ui.sweep.form import CardField
 from core.ui.words import plain
+from core.workload.execution import expected
+from core.workload.names import all_of, shown_names
 
 QUERY = "gpu"
 KEY, PUT = "modelled_gpu", "modelled_gpu_put"
@@ -233,3 +234,7 @@ def _numbers(comparison: Against) -> None:
 def _bounds(crossover: ModelledCrossover) -> str:
     low = f"{crossover.first:,} or less" if crossover.low is None else first_batch(crossover.low)
     return f"{low} to {first_batch(crossover.high)}" if crossover.high is not None else f"{low} or more"
+
+
+FORM_FIELD = CardField(lambda: st.session_state.get(KEY), lambda: choose(folded=False), explain)
+"""The field as part of the form of a sweep."""

@@ -9,35 +9,31 @@ from functools import partial
 
 import streamlit as st
 
-from core.analysis.execution import expected
-from core.evidence import same_machine
+from core.base.evidence import same_machine
+from core.base.schema import UserError
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, catalogue, find_gpu
 from core.hardware.compare import CardReading, batches_between, compare, cpu_index
-from core.hardware.conditions import Conditions
-from core.hardware.decision import Decision, decide
-from core.hardware.host import KIND_WORDS, HostCosts, HostKind
-from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
-from core.hardware.host_loop import with_loop_of
-from core.hardware.host_study import host_of_study
-from core.hardware.narrowing import Modelling
+from core.hardware.decision import Decision, Modelling, decide
+from core.hardware.host import KIND_WORDS, USUAL_KIND, Conditions, HostCosts, HostKind, costs_of_kind
+from core.hardware.host_study import host_of_study, with_loop_of
 from core.hardware.own_cards import FILE_NAME, OwnCards, read_own
 from core.hardware.plausible import card_curve, if_named, named_sentence
 from core.hardware.recorded import CardCurve, Recording, recordings_of
-from core.schema import UserError
+from core.rounds.answer.answer import Answer
+from core.rounds.answer.best_cpu import cpu_targets
+from core.rounds.run import Run
 from core.store import StoreError
 from core.store.database import data_dir
 from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
 from core.studies.registry import example_id, load_example
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.best_cpu import cpu_targets
-from core.studies.sweep.record import Run
 from core.ui import machine, money, registry
 from core.ui.hardware import draft, look
 from core.ui.hardware.draft import Options
 from core.ui.navigation import link
 from core.ui.study_page import StudyPage
 from core.ui.words import plain
+from core.workload.execution import expected
 
 PAGE = StudyPage(HOST, "Measure the host overhead", ":material/developer_board:", "host")
 NOT_THIS_HOST = (

@@ -7,8 +7,8 @@ from functools import partial
 
 import streamlit as st
 
+from core.hardware.figures import published_figure
 from core.hardware.published import RUN_PREFIX, Published, agreement, gallery, host_costs, modelled_curve
-from core.hardware.published_figure import published_figure
 from core.hardware.recorded import CardCurve
 from core.ui import charts, registry
 from core.ui.card import label_badge

@@ -12,21 +12,19 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.base.numbers import counted
+from core.base.text import in_lines
 from core.figures.style import environment_line
 from core.hardware.catalogue import checked_on
 from core.hardware.compare import CardReading, RooflinePoint, SortKey, roof_of, roofline, sort_readings
 from core.hardware.crossing import Needed, what_would_have_to_be_true
 from core.hardware.export import comparison_data, roofline_data
-from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, limits_figure
+from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, limits_figure, roofline_figure
 from core.hardware.interval import Modelled, errors
 from core.hardware.model import modelled_as
-from core.hardware.roofline_figure import roofline_figure
-from core.numbers import counted
-from core.spec import MAX_BATCH, MIN_BATCH
-from core.studies.sweep.best_cpu import choice_line
-from core.studies.sweep.figures import workload_line
-from core.studies.sweep.loop import loop_name
-from core.text import in_lines
+from core.rounds.answer.best_cpu import choice_line
+from core.rounds.answer.loop import loop_name
+from core.rounds.show.figures import workload_line
 from core.ui import charts, money, share, verdict
 from core.ui.card import Badge, Colour, label_badge, result_card
 from core.ui.downloads import study_files
@@ -34,6 +32,7 @@ from core.ui.hardware import draft, form, look, modelled, page
 from core.ui.hardware.page import Compared
 from core.ui.tables import cleaned
 from core.ui.words import plain
+from core.workload.spec import MAX_BATCH, MIN_BATCH
 
 SORTS: dict[SortKey, str] = {"crossover": "Crossover", "speed_up": "Speed-up at your batch", "cost": "Cost"}
 HOST_PART = "Host overhead"

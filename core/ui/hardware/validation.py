@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.studies.validation.answer import validation
 from core.studies.validation.export import COLUMNS, lines, row, validation_data
 from core.studies.validation.figures import validation_figure

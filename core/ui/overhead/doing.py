@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.numbers import bounded, number
-from core.studies.sweep.card_figures import energy_figure, utilisation_figure
-from core.studies.sweep.card_use import (
+from core.base.numbers import bounded, number
+from core.base.text import sentence_case
+from core.rounds.answer.card_use import (
     UTILISATION,
     CardRow,
     card_rows,
@@ -20,9 +20,9 @@ from core.studies.sweep.card_use import (
     reasons_words,
     utilisation_sentence,
 )
-from core.studies.sweep.energy import SOURCES, Energy, Level, energy_of, energy_sentence, fed_sentence
-from core.studies.sweep.record import Run
-from core.text import sentence_case
+from core.rounds.answer.energy import SOURCES, Energy, Level, energy_of, energy_sentence, fed_sentence
+from core.rounds.run import Run
+from core.rounds.show.card_figures import energy_figure, utilisation_figure
 from core.ui import charts, registry
 from core.ui.tables import cleaned
 from core.ui.words import plain

@@ -7,24 +7,23 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.base.numbers import counted, number
+from core.base.text import sentence_case
 from core.figures.style import environment_line
-from core.names import all_of
-from core.numbers import counted, number
-from core.studies.sweep.answer import Answer, Fit
-from core.studies.sweep.figures import workload_line
-from core.studies.sweep.ran_as import ran_line
-from core.studies.sweep.record import Run
-from core.studies.sweep.timeline_figure import timeline_figure
-from core.studies.sweep.trace_figures import trace_share_figure, traced_cells
-from core.text import sentence_case
+from core.rounds.answer.answer import Answer, Fit
+from core.rounds.ran_as import ran_line
+from core.rounds.run import Run
+from core.rounds.show.figures import workload_line
+from core.rounds.show.trace_figures import timeline_figure, trace_share_figure, traced_cells
 from core.traces.record import TRUSTED_RATIO, TracedCell
 from core.ui import charts, evidence, registry
-from core.ui.addresses import addressed_target, target_address
 from core.ui.card import Badge, label_badge, result_card
 from core.ui.navigation import link
 from core.ui.overhead import words
+from core.ui.share import addressed_target, target_address
 from core.ui.tables import cleaned
 from core.ui.words import plain
+from core.workload.names import all_of
 
 TARGET_KEY, BATCH_KEY, JUMP = "overhead_target", "overhead_batch", "overhead_jump"
 LONG_NAME = 60  # characters; kernels with a longer name are shown whole in a separate column

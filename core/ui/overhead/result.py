@@ -7,8 +7,8 @@ from functools import partial
 
 import streamlit as st
 
-from core.studies.sweep.answer import Answer, Fit
-from core.studies.sweep.record import Run
+from core.rounds.answer.answer import Answer, Fit
+from core.rounds.run import Run
 from core.traces.record import TracedCell
 from core.ui import charts, frame, registry, share
 from core.ui.overhead import doing, page, tracing

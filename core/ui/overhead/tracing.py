@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from core.rounds.run import Run
 from core.studies.kind import Task
 from core.studies.runner import StudyTools
-from core.studies.sweep.record import Run
-from core.studies.sweep.tracing import trace_cell
+from core.studies.sweep.workers import trace_cell
 from core.ui import registry
 from core.ui.overhead.page import JUMP
 from core.ui.study_page import ask, start, why_ended

@@ -10,10 +10,10 @@ from statistics import fmean, stdev
 import pandas as pd
 
 from core.analysis.statistics import MIN_UNITS, t_quantile
-from core.numbers import byte_size, counted, number, percent
-from core.studies.sweep.answer import Fit
-from core.studies.sweep.record import Run
-from core.studies.sweep.trace_figures import part_words
+from core.base.numbers import byte_size, counted, number, percent
+from core.rounds.answer.answer import Fit
+from core.rounds.run import Run
+from core.rounds.show.trace_figures import part_words
 from core.traces.record import PARTS, TRUSTED_RATIO, HostOp, TracedCell
 
 AGREE_PP = 5.0  # a smaller difference of the two shares is within both methods' uncertainty

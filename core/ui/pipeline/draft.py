@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.spec import MAX_BATCH, MAX_PREPROCESS_US, MIN_BATCH, Pipeline, Target, Workload
 from core.studies.pipeline.plan import PipelinePlan
 from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_path, checked_workload
 from core.userdata.source import Source, check_fits
+from core.workload.spec import MAX_BATCH, MAX_PREPROCESS_US, MIN_BATCH, Pipeline, Target, Workload
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 import streamlit as st
 
-from core.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH
 from core.studies.pipeline.plan import DEFAULT_BASE, DEFAULT_BATCH, DEFAULT_BUDGET_S, PipelinePlan
 from core.ui import machine
 from core.ui.fields import PREFETCH, target_fields, workload_fields
@@ -16,6 +15,7 @@ from core.ui.places import KEEP, Places
 from core.ui.study_page import takes
 from core.ui.words import PYTHON_HELP, plain
 from core.userdata.source import Source, check_data
+from core.workload.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH
 
 CALLS: dict[str, int | str | None] = {"one after another": None, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
 LOOK_AGAIN_S = 5.0  # a folder is not reread at every keystroke elsewhere in the form

@@ -9,11 +9,10 @@ from operator import itemgetter
 import pandas as pd
 import streamlit as st
 
-from core.analysis.execution import chosen_line
+from core.base.numbers import duration, number
 from core.figures.style import environment_line
-from core.numbers import duration, number
-from core.studies.experiment.more_time import longer_budget_s
 from core.studies.experiment.record import Arm, Experiment
+from core.studies.experiment.run import longer_budget_s
 from core.studies.pipeline.answer import Fed, PipelineAnswer, pipeline_answer
 from core.studies.pipeline.export import pipeline_data, pipeline_text
 from core.studies.pipeline.figures import about_lines, calls_figure, cost_figure, feeding_figure
@@ -26,6 +25,7 @@ from core.ui.downloads import study_files
 from core.ui.states import Notice, few_starts, stopped
 from core.ui.study_page import start
 from core.ui.words import OUTCOMES, plain
+from core.workload.execution import chosen_line
 
 CHARTS = {
     "feeding": ("Step time by way of feeding", feeding_figure),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from core.frameworks import FRAMEWORKS, MAX_REPLICAS
-from core.spec import MAX_BATCH, MIN_BATCH, Target, geometric_grid
-from core.studies.scaling.plan import LOGICAL, MIN_SCALING_S, ScalingPlan, doubling, of_counts, shared_grid
+from core.base.frameworks import FRAMEWORKS, MAX_REPLICAS
+from core.studies.scaling.record import LOGICAL, MIN_SCALING_S, ScalingPlan, doubling, of_counts, shared_grid
 from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_workload
+from core.workload.spec import MAX_BATCH, MIN_BATCH, Target, geometric_grid
 
 OFFERED = tuple(name for name, framework in FRAMEWORKS.items() if framework.several is not None)
 TRY_OUT = 0

@@ -7,18 +7,18 @@ from typing import Any
 
 import streamlit as st
 
-from core.frameworks import FRAMEWORKS, Framework
-from core.names import side_by_side
-from core.numbers import counted, duration
-from core.spec import MAX_BATCH, MIN_BATCH, Target
-from core.studies.scaling.plan import DEFAULT_SCALING_S, LOGICAL, ScalingPlan
-from core.text import clean
+from core.base.frameworks import FRAMEWORKS, Framework
+from core.base.numbers import counted, duration
+from core.base.text import clean
+from core.studies.scaling.record import DEFAULT_SCALING_S, LOGICAL, ScalingPlan
 from core.ui import machine
 from core.ui.fields import precision_field, workload_fields
 from core.ui.places import KEEP, Places
 from core.ui.scaling.draft import OFFERED, TRY_OUT, ScalingDraft, build_study, choices, targets_of
 from core.ui.scaling.page import PAGE, TRY_BUTTON
 from core.ui.words import EXECUTIONS
+from core.workload.names import side_by_side
+from core.workload.spec import MAX_BATCH, MIN_BATCH, Target
 
 LOW, HIGH = 32, 4096
 EXECUTION_HELP = {

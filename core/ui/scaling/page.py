@@ -9,14 +9,13 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.studies.progress import Snapshot
 from core.studies.scaling.answer import scaling_answer
+from core.studies.scaling.export import headline
 from core.studies.scaling.figures import speed_figure
 from core.studies.scaling.kind import SCALING
-from core.studies.scaling.plan import TRY_OUT, ScalingPlan
-from core.studies.scaling.record import ScalingStudy
-from core.studies.scaling.words import headline
+from core.studies.scaling.record import TRY_OUT, ScalingPlan, ScalingStudy
 from core.ui import charts, frame, machine, navigation, news
 from core.ui.scaling.result import Parts, heading
 from core.ui.study_page import StudyPage, busy_sentence

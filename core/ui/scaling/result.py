@@ -8,22 +8,30 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.base.numbers import duration
+from core.base.text import sentence_case
 from core.figures.style import environment_line, short
-from core.names import are
-from core.numbers import duration
+from core.rounds.show.export import all_warnings, placement_lines
 from core.studies.scaling.answer import ScalingAnswer, scaling_answer
-from core.studies.scaling.export import COLUMNS, rows, scaling_data, scaling_text
+from core.studies.scaling.export import (
+    COLUMNS,
+    efficiency_words,
+    headline,
+    notes,
+    reasons,
+    remedies,
+    rows,
+    scaling_data,
+    scaling_text,
+)
 from core.studies.scaling.figures import efficiency_figure, speed_figure
-from core.studies.scaling.plan import TRY_OUT
-from core.studies.scaling.record import ScalingStudy
-from core.studies.scaling.words import efficiency_words, headline, notes, reasons, remedies
-from core.studies.sweep.export import all_warnings, placement_lines
-from core.text import sentence_case
+from core.studies.scaling.record import TRY_OUT, ScalingStudy
 from core.ui import charts, evidence, share
 from core.ui.card import Badge, draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.states import Notice, few_starts, stopped
 from core.ui.words import plain
+from core.workload.names import are
 
 HEADING_AT = 32  # characters of a target in the heading
 UNFOLDED = 1  # of the notes

@@ -8,10 +8,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from core.families import Network
-from core.numbers import duration
-from core.schema import UserError
-from core.spec import (
+from core.base.numbers import duration
+from core.base.schema import UserError
+from core.networks.families import Network
+from core.rounds.plan import SweepPlan, check_fits
+from core.studies.sweep.proposal import with_proposed_budget
+from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_targets, checked_workload
+from core.workload.spec import (
     MAX_BATCH,
     MAX_CROSSOVER_WIDTH,
     MAX_PARALLEL_CALLS,
@@ -23,10 +26,6 @@ from core.spec import (
     geometric_grid,
     parse_batches,
 )
-from core.studies.sweep.fits import check_fits
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.proposal import with_proposed_budget
-from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_targets, checked_workload
 
 USUAL_RANGE = (1, 1024)
 

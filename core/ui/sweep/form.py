@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import streamlit as st
 
-from core.analysis.cudnn import cudnn_note
-from core.analysis.execution import expected_words, place_words
-from core.analysis.memory import estimate_bytes
-from core.hardware.against import not_modelled
+from core.base.numbers import byte_size, large
+from core.hardware.compare import not_modelled
 from core.machine.environment import available_memory_bytes
-from core.numbers import byte_size, large
-from core.spec import MAX_BATCH, MAX_PARALLEL_CALLS, MIN_BATCH
+from core.rounds.plan import SweepPlan
+from core.studies.sweep.kind import new_run
 from core.studies.sweep.proposal import budget_words
-from core.studies.sweep.start import new_run
 from core.ui import machine
 from core.ui.fields import PREFETCH, mode_fields
-from core.ui.hardware import modelled
 from core.ui.network_form import network_fields
 from core.ui.places import KEEP, Places
 from core.ui.sweep import settings
@@ -26,6 +23,10 @@ from core.ui.sweep.live import PAGE
 from core.ui.sweep.settings import INPUTS, USUAL
 from core.ui.sweep.targets import OPEN, TargetRows
 from core.ui.words import PYTHON_HELP, plain
+from core.workload.cudnn import cudnn_note
+from core.workload.execution import expected_words, place_words
+from core.workload.memory import estimate_bytes
+from core.workload.spec import MAX_BATCH, MAX_PARALLEL_CALLS, MIN_BATCH
 
 ACTIVATION_BYTES = 4
 PREFETCH_HELP = (
@@ -35,19 +36,29 @@ PREFETCH_HELP = (
 )
 
 
-def show(busy: str | None, top: Any = None) -> None:
+class CardField(NamedTuple):
+    """Field for a modelled card beside the sweep: the chosen card's name, the field, and its explanation of a plan."""
+
+    name: Callable[[], str | None]
+    choose: Callable[[], None]
+    explain: Callable[[Any, SweepPlan | None], None]
+
+
+def show(busy: str | None, card: CardField, top: Any = None) -> None:
     """Draw the whole form.
 
-    ``busy``: a sentence why nothing can be started now, or None; ``top``: the place of the button, else above the
-    fields.
+    Args:
+        busy: A sentence why nothing can be started now, or None.
+        card: The field for a modelled card.
+        top: The place of the button, else above the fields.
     """
     here = machine.devices()
     top = top or st.container(gap="xsmall")
     settings.follow(here)
     wrong, places = Places(), [st.container() for _ in range(2)]
     said = settings.differences()
-    if card := st.session_state.get(modelled.KEY):
-        said.append(f"against a modelled {card}")
+    if name_of_card := card.name():
+        said.append(f"against a modelled {name_of_card}")
     targets_place = st.container()
     label = plain(f"More: {', '.join(said) or 'as proposed'}")
     folded = st.expander(label, icon=":material/tune:", key="form_more")  # its key keeps it open when its label changes
@@ -61,7 +72,7 @@ def show(busy: str | None, top: Any = None) -> None:
     with folded:
         mode, optimizer = mode_fields("form")
         more, name = _more(prefetch, wrong)
-        modelled.choose(folded=False)
+        card.choose()
         about_card = st.empty()
     missing = machine.missing_frameworks()
     with targets_place:
@@ -76,7 +87,7 @@ def show(busy: str | None, top: Any = None) -> None:
         if (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
             recurrent.info(plain(note), icon=":material/speed:")
         settings.put_into_address(outcome.plan, name, here)
-    modelled.explain(about_card, outcome.plan)
+    card.explain(about_card, outcome.plan)
     machine.gpu_notice(here)
     _cost(outcome, here)
     wrong.fill(outcome.errors)

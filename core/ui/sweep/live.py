@@ -7,14 +7,14 @@ from functools import partial
 
 import streamlit as st
 
-from core.hardware.against import Against
-from core.numbers import counted
-from core.schema import UserError
+from core.base.numbers import counted
+from core.base.schema import UserError
+from core.hardware.compare import Against
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
 from core.store import StoreError, Summary
 from core.studies.progress import Snapshot
-from core.studies.sweep.answer import Answer
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.record import Run
 from core.ui import charts, news, registry, verdict
 from core.ui.navigation import link
 from core.ui.study_page import StudyPage, busy_sentence, refuse

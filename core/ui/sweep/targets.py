@@ -8,13 +8,11 @@ from typing import Any
 
 import streamlit as st
 
-from core.evidence import MAX_TARGETS
-from core.frameworks import FRAMEWORKS, Framework
-from core.names import device_words, shown_names
-from core.schema import UserError
-from core.spec import Target, Workload
+from core.base.evidence import MAX_TARGETS
+from core.base.frameworks import FRAMEWORKS, Framework
+from core.base.schema import UserError
+from core.base.text import sentence_case
 from core.studies.sweep.presets import PRESETS, another
-from core.text import sentence_case
 from core.ui import machine
 from core.ui.fields import (
     STEPS_PER_EXECUTION,
@@ -27,6 +25,8 @@ from core.ui.fields import (
 )
 from core.ui.places import KEEP, Places
 from core.ui.words import plain
+from core.workload.names import device_words, shown_names
+from core.workload.spec import Target, Workload
 
 OFFERED = tuple(name for name in FRAMEWORKS if name != "pytorch")
 """Frameworks offered; native PyTorch runs the user's own code (``--model``), which pages do not accept."""

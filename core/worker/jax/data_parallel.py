@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from core.numbers import counted
+from core.base.numbers import counted
 from core.worker import shares
 from core.worker.cells import Placement
 from core.worker.jax.devices import Devices

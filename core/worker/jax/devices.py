@@ -10,13 +10,13 @@ from typing import Any
 import jax
 import keras
 
-from core.frameworks import device_kind
+from core.base.frameworks import device_kind
+from core.base.numbers import counted
 from core.machine.cores import Place
 from core.machine.environment import quota_cores, usable_cores
-from core.names import all_of
-from core.numbers import counted
-from core.spec import Target
 from core.worker.protocol import CellFailed
+from core.workload.names import all_of
+from core.workload.spec import Target
 
 PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 MAX_DETAIL = 200

@@ -10,20 +10,20 @@ from typing import Any
 
 import jax
 
-from core.evidence import LoopPair
-from core.frameworks import FRAMEWORKS, Compiled
-from core.spec import Pipeline, Target, Workload
+from core.base.evidence import LoopPair
+from core.base.frameworks import FRAMEWORKS, Compiled
 from core.worker.cells import Cell, CellEngine, Placement, greet
 from core.worker.engine import tensorflow_only
 from core.worker.feeds import Feed, kept, make_arrays
 from core.worker.jax.data_parallel import first_step, placement
 from core.worker.jax.devices import Devices, start_devices
 from core.worker.jax.step import JaxStep, Network, compiled_as, versions
-from core.worker.keras.datasets import backend_feed, explain_reading
 from core.worker.keras.loop import time_loop
 from core.worker.profiling import HOST_TRACER_LEVEL, trace_steps
 from core.worker.protocol import Hello, Ready
 from core.worker.shares import NO_ALL_REDUCE
+from core.worker.tensorflow.datasets import backend_feed, explain_reading
+from core.workload.spec import Pipeline, Target, Workload
 
 
 def start(hello: Hello) -> tuple[JaxEngine, Ready]:

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import jax
 import keras
 
-from core.frameworks import FRAMEWORKS, Compiled
-from core.spec import AS_ASKED, KERAS_WITHOUT_XLA, ONLY_WAY, Target, Workload
+from core.base.frameworks import FRAMEWORKS, Compiled
 from core.worker.feeds import Feed, make_arrays
 from core.worker.keras.model import build, renew, without_compiler
 from core.worker.keras.step import KerasStep
 from core.worker.protocol import CellFailed
+from core.workload.spec import AS_ASKED, KERAS_WITHOUT_XLA, ONLY_WAY, Target, Workload
 
 SHAPED = 2  # samples; Keras reads only their shapes
 
@@ -147,7 +147,7 @@ def _jit_compile(target: Target) -> bool | Literal["auto"]:
 
 
 def compiled_as(model: Any, target: Target) -> tuple[Compiled, str]:
-    """Return how the model's steps run, and why, as in :class:`core.evidence.CellSetup`."""
+    """Return how the model's steps run, and why, as in :class:`core.base.evidence.CellSetup`."""
     run: Compiled = "xla" if model.jit_compile and not model.run_eagerly else "eager"
     if target.execution != "keras":
         return run, AS_ASKED

@@ -13,12 +13,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from core.evidence import OutputDifference
-from core.numbers import counted
-from core.spec import Workload
+from core.base.evidence import OutputDifference
+from core.base.numbers import counted
 from core.worker.accuracy import output_difference, samples_compared
 from core.worker.feeds import make_arrays
 from core.worker.protocol import CellFailed
+from core.workload.spec import Workload
 
 
 def quantise(model: Any, workload: Workload) -> OutputDifference:

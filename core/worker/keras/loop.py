@@ -17,7 +17,7 @@ from typing import Any
 
 import keras
 
-from core.evidence import MAX_LOOP_PAIRS, LoopPair
+from core.base.evidence import MAX_LOOP_PAIRS, LoopPair
 from core.worker.keras.step import KerasStep
 from core.worker.protocol import LOOP_PAIRS, STEPS_A_PAIR
 

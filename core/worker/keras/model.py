@@ -8,9 +8,9 @@ from typing import Any, Literal
 import keras
 import numpy as np
 
-from core.families import Network
-from core.spec import Target, Workload
+from core.networks.families import Network
 from core.worker.keras.int8 import quantise
+from core.workload.spec import Target, Workload
 
 LEARNING_RATE = 1e-4
 """Does not affect a step's cost; small, so that a network stays in one state however long it is measured."""

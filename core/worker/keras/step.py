@@ -10,9 +10,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from core.spec import Workload
 from core.worker.feeds import Feed
 from core.worker.step import Step, check_loss, check_outputs
+from core.workload.spec import Workload
 
 
 class KerasStep(Step):

@@ -16,14 +16,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from core.families import Network
-from core.frameworks import FRAMEWORKS, Compiled
+from core.base.frameworks import FRAMEWORKS, Compiled
 from core.machine.environment import usable_cores
-from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
+from core.networks.families import Network
 from core.worker.accuracy import output_difference, samples_compared
 from core.worker.cells import Cell, CellEngine, Placement, greet
 from core.worker.feeds import Feed, host_feed, kept, make_arrays
-from core.worker.keras.datasets import explain_reading, numpy_feed
 from core.worker.keras.model import build
 from core.worker.litert.convert import convert
 from core.worker.litert.operations import in_int8, placement
@@ -31,7 +29,9 @@ from core.worker.litert.step import InterpreterStep
 from core.worker.memory import PeakMeter
 from core.worker.protocol import CellFailed, Hello, Ready
 from core.worker.tensorflow.data import own_dataset
+from core.worker.tensorflow.datasets import explain_reading, numpy_feed
 from core.worker.tensorflow.devices import choose_cpu
+from core.workload.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 
 SAME = 0.01  # of the largest output: tolerance for LiteRT's float32 against Keras's, with other kernels and rounding
 

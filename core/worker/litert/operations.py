@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from core.numbers import counted
+from core.base.numbers import counted
 
 DELEGATE = "DELEGATE"
 CASTS = ("QUANTIZE", "DEQUANTIZE")

@@ -19,8 +19,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from core.families import LayerCount
-from core.families.code import MAX_NAME, CodeError, call_entry, check_entry, in_words, refuse_modules_of
+from core.networks.families import LayerCount
+from core.networks.families.code import MAX_NAME, CodeError, call_entry, check_entry, in_words, refuse_modules_of
 from core.worker.protocol import CellFailed, Describe, Described
 
 PROBED = 2  # samples in a trial run of a module

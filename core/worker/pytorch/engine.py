@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.families.code import Code, CodeError
-from core.frameworks import Compiled
-from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
+from core.base.frameworks import Compiled
+from core.networks.families.code import Code, CodeError
 from core.worker.cells import Cell, CellEngine, Placement
 from core.worker.feeds import Feed, make_arrays, pool_size
 from core.worker.protocol import Describe, Described, Hello, Ready
 from core.worker.pytorch.code import Parts, call_parts, describe_module, try_module
-from core.worker.pytorch.learning import find_labels, make_optimizer, own_loss
-from core.worker.pytorch.step import Network, PyTorchStep
+from core.worker.pytorch.step import Network, PyTorchStep, find_labels, make_optimizer, own_loss
 from core.worker.torch import compiled
 from core.worker.torch.device import Device, set_up
-from core.worker.torch.feeds import handed_over, loaded, resident
-from core.worker.torch.placement import verify, watch_step
+from core.worker.torch.placement import handed_over, loaded, resident, verify, watch_step
 from core.worker.torch.trace import trace_steps
+from core.workload.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 
 
 def start(hello: Hello) -> tuple[PyTorchEngine, Ready]:

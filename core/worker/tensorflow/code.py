@@ -1,10 +1,10 @@
 """Description of the model that user code builds: shapes, vocabulary, loss, and counts. Loaded by a worker only.
 
-Counts come from the architecture if :mod:`core.architecture` knows all its layers. Otherwise parameters and activations
-are Keras's own (every layer's weights once, the outputs of every call, without a custom layer's intermediate values),
-and the forward pass's FLOPs are those that TensorFlow's profiler finds in its graph (a multiply-add counts 2; a loop's
-body counts once, an operation without registered statistics not at all). These FLOPs have a line of their own, with the
-backward pass at twice the forward pass, once for weights and once for inputs.
+Counts come from the architecture if :mod:`core.networks.architecture` knows all its layers. Otherwise parameters and
+activations are Keras's own (every layer's weights once, the outputs of every call, without a custom layer's
+intermediate values), and the forward pass's FLOPs are those that TensorFlow's profiler finds in its graph (a
+multiply-add counts 2; a loop's body counts once, an operation without registered statistics not at all). These FLOPs
+have a line of their own, with the backward pass at twice the forward pass, once for weights and once for inputs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from core.architecture.counts import count
-from core.architecture.read import read_architecture
-from core.families import LayerCount
-from core.families.code import MAX_NAME, CodeError, call_entry, check_entry, refuse_modules_of, shapes_of
+from core.networks.architecture.counts import count
+from core.networks.architecture.read import read_architecture
+from core.networks.families import LayerCount
+from core.networks.families.code import MAX_NAME, CodeError, call_entry, check_entry, refuse_modules_of, shapes_of
 from core.worker.protocol import CellFailed, Describe, Described
 
 PIXEL_VALUES = 256

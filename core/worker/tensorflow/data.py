@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from core.spec import Workload
-from core.text import shown
+from core.base.text import shown
 from core.userdata.arrays import DataError, check_finite, class_labels, load
 from core.userdata.source import Source, check_fits, check_memory, inspect_data
 from core.worker.protocol import CellFailed
 from core.worker.tensorflow.records import decoded, find_schema, parse
+from core.workload.spec import Workload
 
 SEED = 20_160
 PROBED = 8  # samples read through the pipeline before it is used

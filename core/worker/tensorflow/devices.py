@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from core.evidence import TF32_CAPABILITY
+from core.base.evidence import TF32_CAPABILITY
+from core.base.numbers import counted
 from core.machine.environment import quota_cores
-from core.names import all_of
-from core.numbers import counted
-from core.spec import Target
 from core.worker.protocol import CellFailed
-from core.worker.tensorflow.memory import GpuAllocator
+from core.workload.names import all_of
+from core.workload.spec import Target
+
+GPU = "GPU:0"  # the first visible one
+
+
+class GpuAllocator:
+    """TensorFlow's own count (:class:`core.worker.memory.Allocator`); the fullest of several GPUs."""
+
+    def __init__(self, names: Sequence[str] = (GPU,)) -> None:
+        self._names = tuple(names)
+
+    def held(self) -> int:
+        return self._most("current")
+
+    def peak(self) -> int:
+        return self._most("peak")
+
+    def reset(self) -> bool:
+        for name in self._names:
+            tf.config.experimental.reset_memory_stats(name)
+        return True
+
+    def _most(self, what: str) -> int:
+        return max(int(tf.config.experimental.get_memory_info(name)[what]) for name in self._names)
 
 
 @dataclass(frozen=True)

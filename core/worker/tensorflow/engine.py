@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import cache
 from importlib import metadata
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from core.evidence import LoopPair
-from core.frameworks import Compiled
-from core.spec import Pipeline, Target, Workload
+from core.base.evidence import LoopPair
+from core.base.frameworks import Compiled
+from core.worker import profiling
 from core.worker.cells import Cell, CellEngine, Placement, greet
 from core.worker.feeds import Feed
 from core.worker.keras.loop import time_loop
 from core.worker.keras.model import renew
+from core.worker.profiling import HOST_TRACER_LEVEL
 from core.worker.protocol import (
     CellFailed,
     Describe,
@@ -38,13 +41,50 @@ from core.worker.tensorflow import placement as placing
 from core.worker.tensorflow.code import describe_model
 from core.worker.tensorflow.data import explain_reading
 from core.worker.tensorflow.devices import Devices, profiled_devices, start_devices, uses_tf32
-from core.worker.tensorflow.mirrored import check_copies, check_shares, shared_feed
 from core.worker.tensorflow.model import CellStep, build_model, compiled_as
 from core.worker.tensorflow.pipeline import make_feed
 from core.worker.tensorflow.pitfalls import time_pitfall
+from core.worker.tensorflow.placement import check_copies, check_shares, shared_feed
 from core.worker.tensorflow.selfcheck import examine
-from core.worker.tensorflow.trace import trace_steps
 from core.worker.tensorflow.training import Training
+from core.workload.spec import Pipeline, Target, Workload
+
+
+def trace_steps(
+    step: CellStep, steps: int, host_nodes: frozenset[str] | None, devices: tuple[str, ...]
+) -> dict[str, Any]:
+    """Trace as :func:`core.worker.profiling.trace_steps` does.
+
+    ``devices`` are from :func:`core.worker.tensorflow.devices.profiled_devices`.
+    """
+    _load_profiler()
+    return profiling.trace_steps(step, steps, host_nodes, devices, _Profiler())
+
+
+class _Profiler:
+    title = "TensorFlow"
+    waits = False
+
+    def start(self, folder: str) -> None:
+        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=HOST_TRACER_LEVEL, python_tracer_level=0)
+        tf.profiler.experimental.start(folder, options=options)
+
+    def stop(self) -> None:
+        tf.profiler.experimental.stop()
+
+    def step(self, number: int) -> AbstractContextManager[Any]:
+        annotation: AbstractContextManager[Any] = tf.profiler.experimental.Trace("train", step_num=number, _r=1)
+        return annotation
+
+
+@cache
+def _load_profiler() -> None:
+    """Run one empty session per process: the first one loads CUPTI, which would be part of the first trace.
+
+    TensorFlow's own ``profiler_v2.warmup`` does the same.
+    """
+    tf.profiler.experimental.start("")
+    tf.profiler.experimental.stop(save=False)
 
 
 def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:

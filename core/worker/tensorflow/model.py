@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
-from core.evidence import MAX_WHY
-from core.frameworks import Compiled
-from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_ON_SEVERAL, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
+from core.base.evidence import MAX_WHY
+from core.base.frameworks import Compiled
 from core.worker.keras.model import build, without_compiler
 from core.worker.keras.step import KerasStep
 from core.worker.protocol import CellFailed
+from core.workload.spec import AS_ASKED, KERAS_ON_CPU, KERAS_ON_SEVERAL, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
 
 
 def build_model(workload: Workload, target: Target) -> Any:
@@ -36,7 +36,7 @@ def _jit_compile(target: Target) -> bool | Literal["auto"]:
 
 
 def compiled_as(model: Any, target: Target) -> tuple[Compiled, str]:
-    """Return how the model's steps run, and why, as in :class:`core.evidence.CellSetup`."""
+    """Return how the model's steps run, and why, as in :class:`core.base.evidence.CellSetup`."""
     run: Compiled = "eager" if model.run_eagerly else "xla" if model.jit_compile else "graph"
     return run, _why(model, target, run)[:MAX_WHY]
 

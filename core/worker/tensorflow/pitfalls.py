@@ -8,11 +8,11 @@ from __future__ import annotations
 import statistics
 import time
 
-from core.spec import Pipeline, Target, Workload
 from core.worker.feeds import make_arrays
 from core.worker.protocol import TimePitfall
 from core.worker.tensorflow.model import CellStep, build_model
 from core.worker.tensorflow.pipeline import make_feed
+from core.workload.spec import Pipeline, Target, Workload
 
 PREDICT_CALLS = 5
 EPOCH_STEPS = 20

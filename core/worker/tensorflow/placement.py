@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,14 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
-from core.names import all_of
+from core.worker import shares
 from core.worker.cells import Placement
+from core.worker.feeds import Feed, kept, make_arrays, pool_size
 from core.worker.protocol import CellFailed
+from core.worker.tensorflow.devices import Devices
+from core.worker.tensorflow.pipeline import WARMUP_MS, dataset_feed
+from core.workload.names import all_of
+from core.workload.spec import Pipeline, Target, Workload
 
 # Moving, naming and counting: no arithmetic on samples, and on the host by design for every target
 BOOKKEEPING = frozenset({
@@ -146,3 +152,55 @@ def short_name(device: str) -> str:
 
 def _large(variable: Any) -> bool:
     return len(variable.shape) >= 1  # scalars such as counters may be on the host
+
+
+def shared_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, devices: Devices) -> Feed:
+    """Return a feed of whole batches, each distributed over the devices.
+
+    Resident ones stay on them. Host arrays and a ``tf.data`` pipeline come through the strategy's distributed dataset,
+    as in ``fit``, which copies the next shares to the devices while a step runs.
+    """
+    if pipeline.kind == "resident":
+        return kept(itertools.repeat(_resident(workload, batch, devices)))
+    share_out = devices.strategy.experimental_distribute_dataset
+    if pipeline.kind == "tfdata":
+        return dataset_feed(workload, target, pipeline, batch, share_out)
+    with tf.device("/CPU:0"):
+        samples = tf.data.Dataset.from_tensor_slices(make_arrays(workload, pool_size(workload, batch) * batch))
+    shared = share_out(samples.batch(batch, drop_remainder=True).cache().repeat())
+    return Feed(lambda: iter(shared), pool_size(workload, batch), WARMUP_MS)
+
+
+def _resident(workload: Workload, batch: int, devices: Devices) -> tuple[Any, ...]:
+    share = batch // len(devices.names)
+
+    def put(array: Any) -> Any:
+        def part(replica: int) -> Any:
+            with tf.device(devices.names[replica]):
+                return tf.identity(tf.constant(array[replica * share : (replica + 1) * share]))
+
+        return devices.strategy.experimental_distribute_values_from_function(
+            lambda context: part(context.replica_id_in_sync_group)
+        )
+
+    return tuple(put(array) for array in make_arrays(workload, batch))
+
+
+def check_shares(drawn: Iterator[Any], devices: Devices) -> None:
+    """Draw a batch. Raises CellFailed unless every device holds an equal share of it."""
+    for column in _columns(next(drawn)):
+        parts = devices.strategy.experimental_local_results(column)
+        sizes = [int(part.shape[0]) for part in parts]
+        shares.check_sizes(sizes, sum(sizes), devices.names)
+        if parts[0].dtype.is_floating:
+            shares.check_lying([short_name(part.backing_device) for part in parts], devices.names)
+
+
+def check_copies(model: Any, devices: Devices) -> None:
+    """Check after a training step. Raises CellFailed unless the devices' copies of the network agree."""
+    for variable in shares.compared(model.trainable_variables):
+        shares.check_copies(variable.path, [part.numpy() for part in variable.value.values], devices.names)
+
+
+def _columns(batch: Any) -> Iterable[Any]:
+    return batch if isinstance(batch, tuple) else (batch,)

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
-from core.spec import Workload
-from core.text import shown
+from core.base.text import shown
 from core.userdata.arrays import DataError, in_words
 from core.userdata.source import image_shape
+from core.workload.spec import Workload
 
 Form = Literal["float", "int", "image", "uint8", "float32"]
 X_NAMES = ("x", "image", "image_raw", "image/encoded", "encoded", "data", "input", "inputs", "features")

@@ -19,7 +19,7 @@ from core.traces.xplane import read
 from core.worker import timing
 from core.worker.memory import PeakMeter, held_bytes
 from core.worker.protocol import CellFailed, Examine, Examined
-from core.worker.tensorflow.memory import GpuAllocator
+from core.worker.tensorflow.devices import GpuAllocator
 from core.worker.tensorflow.model import CellStep
 
 LOOP_REPEATS, LEAST_REPEATS, LOOPS_S = 31, 9, 8.0  # an interval of the median needs six

@@ -18,13 +18,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from core.families import Network
-from core.spec import Target, Workload
+from core.networks.families import Network
 from core.userdata.arrays import DataError
 from core.userdata.source import check_labelled
 from core.worker.keras.model import make_loss, make_optimizer
 from core.worker.protocol import CellFailed, GradientsSampled, OpenTraining, SampleGradients, Trained, TrainingOpened
 from core.worker.tensorflow.data import own_dataset, sample_count
+from core.workload.spec import Target, Workload
 
 HELD_OUT = 1_024  # samples; their loss is known to some 3 %, the same at every step
 HELD_OUT_SHARE = 0.2  # at most, of user data

@@ -9,14 +9,16 @@ from typing import Any
 
 import torch
 
-from core.frameworks import device_kind
+from core.base.frameworks import device_kind
+from core.base.numbers import counted
 from core.machine.environment import quota_cores
-from core.numbers import counted
-from core.spec import Target
 from core.worker.cells import greet
 from core.worker.memory import Allocator
 from core.worker.protocol import CellFailed, Hello, Ready
+from core.worker.step import Step
+from core.worker.torch import compiled
 from core.worker.torch.compiled import set_compiler_up
+from core.workload.spec import Target
 
 INSTALL = "requirements-torch.txt says how to install one that can"
 
@@ -114,3 +116,27 @@ class _MpsMemory:
 
     def reset(self) -> bool:
         return False
+
+
+class TorchStep(Step):
+    """A step that, if ``is_compiled``, is ``settled`` once its cell is warm: any later compilation is an error."""
+
+    device: Device
+    is_compiled = False
+    settled = False
+
+    def wait(self, last: Any) -> None:  # noqa: ARG002
+        self.device.wait()
+
+    def settle(self, model: object, breaks: tuple[str, ...] = (), replayed: bool = False) -> None:
+        """Check with :func:`compiled.check` that the steady step of ``model`` is compiled, and mark it as settled."""
+        shapes = tuple(tuple(each.shape) for each in next(self.iterator))
+        compiled.check((id(model), shapes), breaks, replayed)
+        compiled.begin()
+        self.settled = True
+
+    def run(self, steps: int) -> float:
+        ms = super().run(steps)
+        if self.is_compiled and self.settled:
+            compiled.check_settled()
+        return ms

@@ -9,23 +9,21 @@ from typing import Any
 import keras
 import torch
 
-from core.evidence import LoopPair
-from core.frameworks import FRAMEWORKS, Compiled
-from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
+from core.base.evidence import LoopPair
+from core.base.frameworks import FRAMEWORKS, Compiled
 from core.worker.cells import Cell, CellEngine, Placement
 from core.worker.feeds import Feed, make_arrays
-from core.worker.keras.datasets import backend_feed, explain_reading
 from core.worker.keras.loop import time_loop
 from core.worker.keras.model import build, renew, without_compiler
 from core.worker.keras.step import KerasStep
 from core.worker.protocol import CellFailed, Hello, Ready
 from core.worker.step import check_loss
+from core.worker.tensorflow.datasets import backend_feed, explain_reading
 from core.worker.torch import compiled
-from core.worker.torch.device import Device, set_up
-from core.worker.torch.feeds import on_device, resident
-from core.worker.torch.placement import verify, watch_step
-from core.worker.torch.step import TorchStep
+from core.worker.torch.device import Device, TorchStep, set_up
+from core.worker.torch.placement import on_device, resident, verify, watch_step
 from core.worker.torch.trace import trace_steps
+from core.workload.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 
 
 def start(hello: Hello) -> tuple[TorchEngine, Ready]:

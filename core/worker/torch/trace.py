@@ -14,8 +14,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from core.worker import profiling
 from core.worker.protocol import CellFailed
-from core.worker.torch.device import Device
-from core.worker.torch.step import TorchStep
+from core.worker.torch.device import Device, TorchStep
 
 COMPILED_NOTE = "A compiled graph counts as compute whole: PyTorch names none of the kernels that it fused on a CPU."
 EAGER_NOTE = "Operations are traced with the cost of starting them, so compute is at most what is shown."

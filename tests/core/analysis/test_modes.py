@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from core.analysis.modes import MIN_SAMPLES, two_modes
+from core.analysis.statistics import MIN_SAMPLES, two_modes
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from core.cli import main
-from tests.support.commands import Command
-from tests.support.memories import MemoryMachine, linear
-from tests.support.runs import make_run
-from tests.support.simulation import Curve, Machine
+from simulated.commands import Command
+from simulated.memories import MemoryMachine, linear
+from simulated.runs import make_run
+from simulated.simulation import Curve, Machine
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from core.evidence import Interference, Resources
-from core.spec import Target
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.export import rounds_csv
-from tests.support.commands import Command, as_json, refused
-from tests.support.runs import make_run
+from core.base.evidence import Interference, Resources
+from core.rounds.answer.analyse import analyse
+from core.rounds.show.export import rounds_csv
+from core.workload.spec import Target
+from simulated.commands import Command, as_json, refused
+from simulated.runs import make_run
 
 ROOT = Path(__file__).parents[3]
 KEYS = [

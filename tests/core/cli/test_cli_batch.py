@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 
 from core.cli import batch as module
-from core.spec import Target, Workload
-from core.studies.gradient_noise.plan import NoisePlan
-from core.studies.gradient_noise.record import NoiseStudy
 from core.studies.memory.answer import memory_answer
 from core.studies.memory.export import memory_data
-from core.studies.memory.plan import MemoryPlan
-from core.studies.memory.record import MemoryStudy
+from core.studies.memory.record import MemoryPlan, MemoryStudy
+from core.studies.noise.record import NoisePlan, NoiseStudy
 from core.studies.runner import StudyFailed
 from core.worker.process import launch_processes
-from tests.support.commands import as_json, done, holds, refused
-from tests.support.memories import make_probe
-from tests.support.noises import make_noise_study
-from tests.support.runs import make_run
+from core.workload.spec import Target, Workload
+from simulated.commands import as_json, done, holds, refused
+from simulated.memories import make_probe
+from simulated.noises import make_noise_study
+from simulated.runs import make_run
 
 PRICES = ("--price", "cpu,threads=1=0.20", "--price", "cpu,threads=2=0.30", "--priced-on", "2026-11-01")
 

@@ -8,14 +8,14 @@ import pytest
 
 from core.machine.environment import capture_environment
 from core.machine.lock import machine_lock
-from core.spec import Target
-from core.studies.sweep.record import Run
+from core.rounds.run import Run
 from core.worker.protocol import CellFailed, Described
-from tests.support.checkouts import git, repository, worktrees
-from tests.support.checks import check_machine, stored_code
-from tests.support.commands import Command, done, holds, refused, stop_at
-from tests.support.runs import make_run, planned
-from tests.support.simulation import QUIET, Fault, SimulatedWorker
+from core.workload.spec import Target
+from simulated.checkouts import git, repository, worktrees
+from simulated.checks import check_machine, stored_code
+from simulated.commands import Command, done, holds, refused, stop_at
+from simulated.runs import make_run, planned
+from simulated.simulation import QUIET, Fault, SimulatedWorker
 
 ENTRY = "net.models:make"
 OLD, NEW = "WIDTH = 64\n", "WIDTH = 128\n"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from core.studies.sweep.record import Run
+from core.rounds.run import Run
+from simulated.checkouts import git, repository, worktrees
+from simulated.checks import stored_code
+from simulated.commands import Command, refused
 from tests.core.cli.test_cli_check import ENTRY
-from tests.support.checkouts import git, repository, worktrees
-from tests.support.checks import stored_code
-from tests.support.commands import Command, refused
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]
 MODEL = """

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.spec import Pipeline
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from tests.support.commands import TARGETS, Command, refused
-from tests.support.runs import make_run
-from tests.support.simulation import Machine
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
+from core.workload.spec import Pipeline
+from simulated.commands import TARGETS, Command, refused
+from simulated.runs import make_run
+from simulated.simulation import Machine
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from core.machine.environment import capture_environment
+from core.rounds.run import Run
 from core.studies.diagnosis.answer import diagnose
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.remedies import REMEDIES
-from core.studies.sweep.record import Run
-from tests.support.causes import BATCH, Case, make_case
-from tests.support.commands import Command, as_json, done, refused
-from tests.support.runs import make_run
-from tests.support.simulation import Machine
+from simulated.causes import BATCH, Case, make_case
+from simulated.commands import Command, as_json, done, refused
+from simulated.runs import make_run
+from simulated.simulation import Machine
 
 ANOTHER = "Note: this run was measured on another machine"
 

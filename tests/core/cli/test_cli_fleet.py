@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from core.base.schema import UserError
 from core.cli.fleet import labels
-from core.schema import UserError
 from core.store import Store
 from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.kind import Kind
 from core.studies.registry import kinds
-from tests.support.commands import Command, as_json, done, holds, refused
-from tests.support.fleets import Planned, SimulatedCluster, machines, template
-from tests.support.runs import make_run
+from simulated.commands import Command, as_json, done, holds, refused
+from simulated.fleets import Planned, SimulatedCluster, machines, template
+from simulated.runs import make_run
 
 OLD = Path(__file__).parents[2] / "fixtures" / "8e67b6e"
 OLD_PLANS = [item["file"] for item in json.loads((OLD / "index.json").read_text()) if item["kind"] == "plan"]

@@ -3,9 +3,9 @@
 import pytest
 
 from core.studies.frontier.record import FrontierStudy
-from tests.support.commands import TARGETS, Command, as_json, done, holds
-from tests.support.frontiers import random_truth
-from tests.support.simulation import Fault, Machine
+from simulated.commands import TARGETS, Command, as_json, done, holds
+from simulated.frontiers import random_truth
+from simulated.simulation import Fault, Machine
 
 SHORT = ("frontier", "--depths", "2,4", "--widths", "16:1024:0.5", "--batches", "1:512:0.34", "--budget", 60)
 

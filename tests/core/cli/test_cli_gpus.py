@@ -5,7 +5,7 @@ import json
 import pytest
 
 from core.hardware.catalogue import catalogue
-from tests.support.commands import as_json, done, holds, refused
+from simulated.commands import as_json, done, holds, refused
 
 CARD = {"name": "Ours", "fp32_tflops": 20, "memory_gb": 16, "bandwidth_gb_s": 500, "link": "PCIe 4.0 x16"}
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from core.spec import Target
-from tests.support.commands import Command, as_json, done, refused
-from tests.support.fake_nvml import FakeCard
+from core.workload.spec import Target
+from simulated.commands import Command, as_json, done, refused
+from simulated.fake_nvml import FakeCard
+from simulated.simulation import Machine
 from tests.support.gpus import BLACKWELL, plug_in
-from tests.support.simulation import Machine
 
 SWEEP = ("sweep", "--preset", "784-128-10", "--batches", "1,8", "--budget", "20", "--no-trace", "--no-store")
 PLANS = {

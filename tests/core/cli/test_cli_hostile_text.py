@@ -14,22 +14,21 @@ from typing import Any
 
 import pytest
 
-from core.batch.answer import batch_answer
-from core.batch.export import batch_data
+from core.base.schema import UserError
 from core.cli.batch import batch_text
 from core.cli.terminal import show, show_json
 from core.cli.trace import trace_data, trace_text
 from core.figures.style import literal
-from core.schema import UserError
+from core.rounds.answer.analyse import analyse
+from core.rounds.show.export import cells_csv, rounds_csv, run_json
+from core.rounds.show.imports import read_run
+from core.rounds.show.report import html_report, markdown_report
+from core.studies.batch.answer import batch_answer
+from core.studies.batch.export import batch_data
 from core.studies.kind import Context
 from core.studies.registry import kinds
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.export import cells_csv, rounds_csv, run_json
-from core.studies.sweep.imports import read_run
-from core.studies.sweep.report import html_report
-from core.studies.sweep.report_markdown import markdown_report
 from core.traces.record import TraceReport
-from tests.support.commands import Command, refused
+from simulated.commands import Command, refused
 from tests.support.hostile import ACTING, FORGED, HOSTILE, MARKUP, SHORT
 from tests.support.hostile_records import KEYS, hostile_records, mark, plain_records, text_fields, texts_of
 

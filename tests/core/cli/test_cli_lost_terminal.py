@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from core.store import Store
-from tests.support.commands import TARGETS, Command
-from tests.support.simulation import Machine
+from simulated.commands import TARGETS, Command
+from simulated.simulation import Machine
 
 pytestmark = pytest.mark.processes
 
@@ -24,7 +24,7 @@ SWEEP = ("sweep", *TARGETS, "--batches", "1,64", "--budget", "10", "--no-trace",
 SIMULATED = """
 import core.machine.interference, core.worker.clock, core.worker.process, os, signal, sys
 from core.cli import main
-from tests.support.simulation import Curve, Machine
+from simulated.simulation import Curve, Machine
 machine = Machine(curves=(Curve(0.3, 0.01), Curve(0.8, 0.004)))
 core.worker.process.launch_processes = machine.launch
 core.worker.clock.WallClock = lambda: machine.clock

@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from core.evidence import Gpu
-from core.spec import Target
+from core.base.evidence import Gpu
 from core.store import Store
-from core.studies.memory.plan import default_limit_bytes, parse_bytes
-from core.studies.memory.record import MemoryStudy
-from tests.support.commands import Command, as_json, done, holds, refused
-from tests.support.memories import GB, MemoryMachine
+from core.studies.memory.record import MemoryStudy, default_limit_bytes, parse_bytes
+from core.workload.spec import Target
+from simulated.commands import Command, as_json, done, holds, refused
+from simulated.memories import GB, MemoryMachine
 
 pytestmark = pytest.mark.usefixtures("limited")
 SHORT = ("memory", "--preset", "784-512-512-10", "--target", "cpu", "--limit", "1.2GB", "--budget", 200)

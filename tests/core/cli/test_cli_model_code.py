@@ -7,20 +7,20 @@ import pytest
 
 from core.cli.files import BadInput
 from core.cli.model_code import launcher_for, network_from_code
-from core.families import LayerCount, network_from_name
-from core.families.code import Code
-from core.spec import Pipeline, Target, Workload
-from core.studies.sweep.imports import read_run
-from core.studies.sweep.plan import SweepPlan
+from core.networks.families import LayerCount, network_from_name
+from core.networks.families.code import Code
+from core.rounds.plan import SweepPlan
+from core.rounds.show.imports import read_run
 from core.worker.protocol import CellFailed, Describe, Described, Prepare, RunBlock
-from tests.support.commands import TARGETS, Command, done, holds, refused
-from tests.support.runs import make_run, planned
-from tests.support.simulation import Machine
+from core.workload.spec import Pipeline, Target, Workload
+from simulated.commands import TARGETS, Command, done, holds, refused
+from simulated.runs import make_run, planned
+from simulated.simulation import Machine
 
 ENTRY = "net.models:make"
 MODULE = """
 import keras
-from tests.support.commands import holds
+from simulated.commands import holds
 def make():
     return keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3)])
 """

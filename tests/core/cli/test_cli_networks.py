@@ -8,8 +8,8 @@ import pytest
 
 from core.cli.files import BadInput
 from core.cli.networks import network_of, network_options, sizes_of
-from core.families import Network, families, network_from_name
-from tests.support.commands import Command, refused
+from core.networks.families import Network, families, network_from_name
+from simulated.commands import Command, refused
 
 
 @click.command()

@@ -11,7 +11,7 @@ import pytest
 from core.cli import commands
 from core.cli.files import FILE
 from core.studies.registry import DATA
-from tests.support.commands import Command, refused
+from simulated.commands import Command, refused
 
 RUN = str(DATA / "example.json")
 BESIDE = {

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.spec import Target
 from core.studies.experiment.record import Experiment
 from core.worker.protocol import Prepare
-from tests.support.commands import Command, as_json, done, holds, refused
-from tests.support.simulation import Machine
+from core.workload.spec import Target
+from simulated.commands import Command, as_json, done, holds, refused
+from simulated.simulation import Machine
 
 SHORT = ("pipeline", "--preset", "784-128-10", "--target", "cpu", "--batch", 64, "--budget", 180)
 RESIDENT_MS = 2.0

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from core.families import network_from_name
-from core.hardware.against import not_modelled
-from core.hardware.conditions import Conditions
+from core.hardware.compare import not_modelled
+from core.hardware.host import Conditions
 from core.hardware.host_study import DRIVER_US
 from core.hardware.plausible import card_curve
 from core.machine.environment import capture_environment
+from core.networks.families import network_from_name
+from core.rounds.run import Run
 from core.selfcheck.checks import run_checks
 from core.selfcheck.export import self_check_data
-from core.spec import Pipeline, Workload
 from core.studies.host.record import HostStudy
-from core.studies.sweep.record import Run
-from tests.support.commands import Command, as_json, done, refused
-from tests.support.hosts import cpu_run, host_machine, law, make_host_study
-from tests.support.keras_files import functional, layer, source, text
+from core.workload.spec import Pipeline, Workload
+from simulated.commands import Command, as_json, done, refused
+from simulated.hosts import cpu_run, host_machine, law, make_host_study
+from simulated.keras_files import functional, layer, source, text
+from simulated.runs import make_run, on_card, planned
+from simulated.selfchecks import GPU, Device
+from simulated.simulation import Machine
 from tests.support.loops import loop_cost, with_loops
-from tests.support.runs import make_run, on_card, planned
-from tests.support.selfchecks import GPU, Device
-from tests.support.simulation import Machine
 
 ASKED = ("predict", "--gpu", "A100-80GB-SXM", "--preset", "784-512-512-10")
 POINT = ["batch", "step_ms", "low_ms", "high_ms", "limited_by", "samples_per_s"]

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from core.base.schema import UserError
 from core.machine.environment import Devices
-from core.schema import UserError
-from core.studies.sweep.best_cpu import look_plan
-from core.studies.sweep.plan import SweepPlan
-from tests.support.commands import TARGETS, Command, refused
+from core.rounds.plan import SweepPlan
+from core.studies.sweep.presets import look_plan
+from simulated.commands import TARGETS, Command, refused
 
 COMMAND: Any = import_module("core.cli.sweep")  # in the package this name is the command itself
 PLANNED = "That was the plan."

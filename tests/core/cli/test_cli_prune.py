@@ -5,8 +5,8 @@ import sqlite3
 import pytest
 
 from core.store import Store, database
-from tests.support.commands import Command
-from tests.support.runs import make_run
+from simulated.commands import Command
+from simulated.runs import make_run
 
 SMALL = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}
 

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from core.studies.sweep.analyse import analyse
-from tests.support.commands import Command, done, refused
-from tests.support.runs import make_run
+from core.rounds.answer.analyse import analyse
+from simulated.commands import Command, done, refused
+from simulated.runs import make_run
 
 VERDICT = analyse(make_run()).verdict.sentence
 PNG = b"\x89PNG"

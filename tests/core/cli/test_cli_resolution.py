@@ -8,9 +8,9 @@ import pytest
 from core.store import Store
 from core.studies.resolution.kind import RESOLUTION
 from core.studies.resolution.record import ResolutionStudy
-from tests.support.commands import Command, as_json, done, refused
-from tests.support.resolutions import CURVE
-from tests.support.simulation import Machine, NoiseModel
+from simulated.commands import Command, as_json, done, refused
+from simulated.resolutions import CURVE
+from simulated.simulation import Machine, NoiseModel
 
 SHORT = ("resolution", "--preset", "784-128-10", "--target", "cpu,threads=1", "--batches", "1,64", "--budget", 60)
 KEYS = [

@@ -3,8 +3,8 @@
 import pytest
 
 from core.studies.scaling.record import ScalingStudy
-from tests.support.commands import Command, as_json, done, holds, refused
-from tests.support.simulation import Machine
+from simulated.commands import Command, as_json, done, holds, refused
+from simulated.simulation import Machine
 
 SHORT = ("scaling", "--preset", "784-128-10", "--targets", "cpu", "cpu:2", "--budget", 60)
 

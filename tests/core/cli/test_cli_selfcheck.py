@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from core.evidence import Gpu
+from core.base.evidence import Gpu
 from core.machine.environment import Devices
 from core.machine.lock import machine_lock
 from core.selfcheck.checks import CHECKS
 from core.selfcheck.export import read_self_check
 from core.selfcheck.record import HOLDS, LACKS
-from core.spec import Target
-from tests.support.commands import Command, done, holds, refused
-from tests.support.selfchecks import CPU, GPU, REFUSAL, Device, Neighbours
+from core.workload.spec import Target
+from simulated.commands import Command, done, holds, refused
+from simulated.selfchecks import CPU, GPU, REFUSAL, Device, Neighbours
 
 ROOT = Path(__file__).parents[3]
 HERE_S = 120.0

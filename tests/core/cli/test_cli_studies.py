@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from core.machine.lock import machine_lock
+from core.rounds.run import Run
 from core.store import Store, StoreError
 from core.store.rows import content
 from core.store.tables import StoreUnavailable
 from core.studies import store_queue
 from core.studies.registry import kind_of, read_record
-from core.studies.sweep.record import Run
-from tests.support.commands import TARGETS, Command, done, refused, stop_at
-from tests.support.memories import GB
-from tests.support.runs import make_run
-from tests.support.simulation import Fault, Machine
+from simulated.commands import TARGETS, Command, done, refused, stop_at
+from simulated.memories import GB
+from simulated.runs import make_run
+from simulated.simulation import Fault, Machine
 
 COMMANDS = {
     "sweep": ("sweep", *TARGETS, "--batches", "1:64", "--budget", 60),

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from core.rounds.answer.analyse import analyse
+from core.rounds.show.imports import read_run
 from core.store import Store
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.imports import read_run
-from tests.support.commands import TARGETS, Command, done
+from simulated.commands import TARGETS, Command, done
+from simulated.simulation import Fault, Machine
 from tests.support.energies import busy_pct
 from tests.support.meters import PoweredMachine, SimulatedMeter
-from tests.support.simulation import Fault, Machine
 
 ROOT = Path(__file__).parents[3]
 

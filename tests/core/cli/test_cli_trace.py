@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Command, as_json, holds, refused
-from tests.support.traces import MadeTrace, gpu_trace
+from simulated.commands import Command, as_json, holds, refused
+from simulated.traces import MadeTrace, gpu_trace
 
 
 def test_a_trace_as_text(cli: Command, tmp_path: Path) -> None:

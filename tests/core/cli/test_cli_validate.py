@@ -14,12 +14,12 @@ from core.store import Store
 from core.studies.registry import kind_of, read_any
 from core.studies.validation.answer import validation
 from core.studies.validation.record import ValidationStudy
-from tests.support.commands import Command, done, holds, refused, stop_at
-from tests.support.fake_nvml import FakeCard
+from simulated.commands import Command, done, holds, refused, stop_at
+from simulated.fake_nvml import FakeCard
+from simulated.hosts import make_host_study
+from simulated.selfchecks import Neighbours
+from simulated.validations import Card
 from tests.support.gpus import BLACKWELL, plug_in
-from tests.support.hosts import make_host_study
-from tests.support.selfchecks import Neighbours
-from tests.support.validations import Card
 
 NAME = "Tesla T4"
 FIRST_SWEEP_S = 150.0

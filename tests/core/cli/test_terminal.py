@@ -7,10 +7,10 @@ from rich.console import Console
 
 from core.cli import main
 from core.cli.terminal import say, say_lines, show, show_json, shown_progress
+from core.rounds.answer.analyse import analyse
 from core.studies.progress import Progress
-from core.studies.sweep.analyse import analyse
+from simulated.runs import make_run
 from tests.support.hostile import ACTING, HOSTILE
-from tests.support.runs import make_run
 
 ANSWER = analyse(make_run())
 

@@ -6,12 +6,11 @@ import pytest
 
 from core.figures.marks import Point, band_outline, interval_note
 from core.figures.style import words_of
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.compare_figures import comparison_figure
-from core.studies.sweep.figures import step_time_figure, throughput_figure
-from core.studies.sweep.record import Run
-from core.studies.sweep.speed_up_figure import speed_up_figure
-from tests.support.runs import BATCHES, make_run
+from core.rounds.answer.analyse import analyse
+from core.rounds.run import Run
+from core.rounds.show.compare_figures import comparison_figure
+from core.rounds.show.figures import speed_up_figure, step_time_figure, throughput_figure
+from simulated.runs import BATCHES, make_run
 
 FULL = make_run(4)
 FIRST_STARTS = FULL.model_copy(update={"rounds": tuple(item for item in FULL.rounds if item.process < 2)})

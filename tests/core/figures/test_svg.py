@@ -21,6 +21,12 @@ from core.figures.png import png
 from core.figures.style import DARK_INK, INK, PAPER
 from core.figures.svg import svg
 from core.figures.svg_parts import hover, on_scale, png_of, symbol
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.energy import energy_of
+from core.rounds.show.card_figures import energy_figure
+from core.rounds.show.figures import speed_up_figure, step_time_figure
+from core.rounds.show.overhead_figure import overhead_figure
+from core.rounds.show.trace_figures import timeline_figure, trace_share_figure
 from core.studies.diagnosis.answer import diagnose
 from core.studies.diagnosis.figures import diagnosis_figure
 from core.studies.frontier.answer import frontier_answer, slice_of
@@ -28,14 +34,6 @@ from core.studies.frontier.figures import frontier_figure
 from core.studies.pipeline.answer import pipeline_answer
 from core.studies.pipeline.figures import cost_figure, feeding_figure
 from core.studies.registry import load_example
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.card_figures import energy_figure
-from core.studies.sweep.energy import energy_of
-from core.studies.sweep.figures import step_time_figure
-from core.studies.sweep.overhead_figure import overhead_figure
-from core.studies.sweep.speed_up_figure import speed_up_figure
-from core.studies.sweep.timeline_figure import timeline_figure
-from core.studies.sweep.trace_figures import trace_share_figure
 from tests.support.energies import with_energy
 from tests.support.hostile import HOSTILE
 from tests.support.targets import run_of

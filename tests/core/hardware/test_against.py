@@ -2,17 +2,16 @@
 
 import pytest
 
-from core.hardware.against import against, card_target, compared_with
 from core.hardware.catalogue import catalogue
-from core.hardware.compare import batches_between
-from core.hardware.conditions import USUAL
+from core.hardware.compare import against, batches_between, card_target, compared_with
 from core.hardware.crossing import cross, speed_up
+from core.hardware.host import USUAL
 from core.hardware.plausible import card_curve
 from core.hardware.recorded import Recording, as_nobody_named
-from core.spec import Pipeline, Target
-from core.studies.sweep.analyse import analyse
-from tests.support.hosts import cells_of, make_costs
-from tests.support.runs import make_run, planned
+from core.rounds.answer.analyse import analyse
+from core.workload.spec import Pipeline, Target
+from simulated.hosts import cells_of, make_costs
+from simulated.runs import make_run, planned
 
 CARD = catalogue()["V100-16GB-PCIe"]
 COSTS = make_costs(step_us=100.0, op_us=0.5)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from core.families import network_from_name
 from core.hardware.catalogue import CardPrice
 from core.hardware.compare import (
     Limited,
@@ -20,9 +19,10 @@ from core.hardware.compare import (
 from core.hardware.crossing import cross
 from core.hardware.interval import Modelled
 from core.hardware.plausible import card_curve
-from core.spec import Target, Workload
-from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve, with_blocks
-from tests.support.runs import planned
+from core.networks.families import network_from_name
+from core.workload.spec import Target, Workload
+from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve, with_blocks
+from simulated.runs import planned
 
 BATCHES = tuple(2**i for i in range(11))
 GPU = Target(device="gpu:0")

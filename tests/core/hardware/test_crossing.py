@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.analysis.statistics import t_quantile
-from core.evidence import Warning
-from core.hardware.conditions import Conditions
+from core.base.evidence import Warning
 from core.hardware.constants import constants
 from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_to_be_true
+from core.hardware.host import Conditions
 from core.hardware.model import predict
 from core.hardware.plausible import card_curve
-from core.spec import Target
-from core.studies.sweep.answer import Machine
-from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF
-from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
+from core.rounds.answer.answer import Machine
+from core.rounds.answer.observations import ALLOWANCE, ALLOWANCE_DF
+from core.workload.spec import Target
+from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
 BATCHES = tuple(2**i for i in range(11))
 POWER = 0.8  # the CPU's step time is 0.1 ms · batch^0.8: a straight line over log2(batch), as interpolation is

@@ -8,14 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.compare import CardReading, compare
-from core.hardware.conditions import Conditions
 from core.hardware.crossing import ModelledSpeedUp, cross, speed_up
-from core.hardware.decision import CardDecision, about, decide, headline, remedy_words, standing_of
-from core.hardware.host_kinds import costs_of_kind
-from core.hardware.narrowing import Modelling, Narrowed
+from core.hardware.decision import CardDecision, Modelling, Narrowed, about, decide, headline, remedy_words, standing_of
+from core.hardware.host import Conditions, costs_of_kind
 from core.hardware.recorded import RecordedStep
-from core.spec import Target
-from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
+from core.workload.spec import Target
+from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
 BATCHES = (1, 8, 64, 512)
 RUN = cpu_run(lambda b: 0.1 * b**0.8, BATCHES)

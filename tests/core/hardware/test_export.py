@@ -10,17 +10,15 @@ import pytest
 
 from core.hardware.catalogue import CardPrice
 from core.hardware.compare import compare, roofline
-from core.hardware.conditions import Conditions
 from core.hardware.crossing import what_would_have_to_be_true
-from core.hardware.decision import Decision, decide
+from core.hardware.decision import Decision, Modelling, decide
 from core.hardware.export import comparison_data, curve_data, roofline_data
-from core.hardware.host_kinds import costs_of_kind
-from core.hardware.narrowing import Modelling
+from core.hardware.host import Conditions, costs_of_kind
 from core.hardware.plausible import card_curve
 from core.hardware.recorded import CardCurve, RecordedStep
-from core.spec import Target
-from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
-from tests.support.runs import make_plan
+from core.workload.spec import Target
+from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
+from simulated.runs import make_plan
 
 LABELS = {"modelled", "recorded", "measured", "assumed"}
 A_TIME = re.compile(r"(_ms|_us|_tflops|per_million)$|^(ratio|reached|needed|low|high|batch_low)$")

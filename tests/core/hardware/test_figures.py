@@ -13,17 +13,24 @@ from hypothesis import strategies as st
 
 from core.figures.style import on_dark
 from core.hardware.compare import CardReading, compare, roof_of, roofline
-from core.hardware.conditions import Conditions
 from core.hardware.crossing import ClearSpan, ModelledCrossover, cross
-from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, crossover_words, limits_figure
+from core.hardware.figures import (
+    MAX_CARDS,
+    against_figure,
+    clear_figure,
+    clear_words,
+    crossover_words,
+    limits_figure,
+    roofline_figure,
+)
+from core.hardware.host import Conditions
 from core.hardware.plausible import card_curve
 from core.hardware.recorded import CardCurve, RecordedStep
-from core.hardware.roofline_figure import roofline_figure
-from core.spec import Target
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.record import Run
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.workload.spec import Target
+from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 from tests.support.figures import trace, words
-from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 GPU = Target(device="gpu:0")

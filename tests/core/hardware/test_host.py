@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.hardware.host import KIND_WORDS
-from core.hardware.host_kinds import costs_of_kind, kind_of, kinds
-from core.hardware.host_loop import with_loop_of
+from core.hardware.host import KIND_WORDS, costs_of_kind, kind_of, kinds
 from core.hardware.host_study import (
     DRIVER_HIGH_US,
     DRIVER_LOW_US,
@@ -17,12 +15,13 @@ from core.hardware.host_study import (
     host_lines,
     host_of_study,
     kernels_of,
+    with_loop_of,
 )
+from core.rounds.answer.loop import added
 from core.studies.host.record import host_cells
-from core.studies.sweep.loop import added
-from tests.support.hosts import TRUE_OP_US, TRUE_STEP_US, make_costs, make_host_study, with_blocks
+from simulated.hosts import TRUE_OP_US, TRUE_STEP_US, make_costs, make_host_study, with_blocks
+from simulated.runs import make_environment, make_run
 from tests.support.loops import loop_cost, with_loops
-from tests.support.runs import make_environment, make_run
 
 
 @given(st.floats(1.0, 1e4), st.floats(0.0, 1e3), st.lists(st.integers(1, 900), min_size=2, max_size=5, unique=True))

@@ -18,8 +18,8 @@ from core.hardware.interval import (
     thin_evidence,
 )
 from core.hardware.model import ModelledParts
-from core.spec import Target
-from tests.support.hardware import GPU, XLA, flat_errors, plain_constants, round_card, steady_host, workload
+from core.workload.spec import Target
+from simulated.hardware import GPU, XLA, flat_errors, plain_constants, round_card, steady_host, workload
 
 KNOWN = {"model": plain_constants(), "known": flat_errors()}
 LAUNCH, WORK = 1, 65_536

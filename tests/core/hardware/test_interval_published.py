@@ -11,7 +11,7 @@ from benchmarks.hardware_cv import NEVER_FITTED, load
 from benchmarks.hardware_fit import Fitted, MachineHost, hosts_of, predict_rows, prepare
 from core.hardware.catalogue import GpuSpec, catalogue
 from core.hardware.constants import constants
-from core.hardware.host_kinds import kinds
+from core.hardware.host import kinds
 
 needs_data = pytest.mark.skipif(not available(), reason="needs the published measurements in ../shared/data/published")
 A_CARD = 500

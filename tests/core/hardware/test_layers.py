@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from core.architecture.graph import INPUT, Graph, Layer
-from core.architecture.text import dump
-from core.families.own import Own
 from core.hardware.constants import KINDS
 from core.hardware.layers import Product, Shaped, shaped_layers
-from core.hardware.op_table import TENSOR_KINDS, step_table
-from core.hardware.work import TILE, Op, blocks, ops_of
-from core.spec import Target, Workload
-from tests.support.hardware import GPU, NETWORKS, XLA, workload
+from core.hardware.work import TENSOR_KINDS, TILE, Op, blocks, ops_of, step_table
+from core.networks.architecture.graph import INPUT, Graph, Layer
+from core.networks.architecture.text import dump
+from core.networks.families.own import Own
+from core.workload.spec import Target, Workload
+from simulated.hardware import GPU, NETWORKS, XLA, workload
 
 HALF = Target(device="gpu:0", precision="mixed_float16", execution="graph")
 

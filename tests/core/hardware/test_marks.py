@@ -7,15 +7,14 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from core.hardware.against import Against
-from core.hardware.marks import overlay
+from core.hardware.compare import Against
 from core.hardware.recorded import CardCurve, RecordedStep
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.figures import step_time_figure
-from core.studies.sweep.speed_up_figure import speed_up_figure
+from core.hardware.start_figure import overlay
+from core.rounds.answer.analyse import analyse
+from core.rounds.show.figures import speed_up_figure, step_time_figure
+from simulated.hosts import CARD, make_curve, with_curve
+from simulated.runs import BATCHES, make_run
 from tests.support.figures import traces_by_mode, upright, words
-from tests.support.hosts import CARD, make_curve, with_curve
-from tests.support.runs import BATCHES, make_run
 
 RUN = make_run(3)
 ANSWER = analyse(RUN)

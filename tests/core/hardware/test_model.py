@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.hardware.conditions import Conditions
 from core.hardware.constants import CONVOLUTIONS, KINDS, PEAKS, WINOGRAD, Generation, constants
+from core.hardware.host import Conditions
 from core.hardware.model import (
     arithmetic_time,
     attends_in_one_kernel,
@@ -23,10 +23,9 @@ from core.hardware.model import (
     runs_as,
     transfer_time,
 )
-from core.hardware.op_table import OpTable, step_table, table_of
-from core.hardware.work import Op, ops_of
-from core.spec import Target
-from tests.support.hardware import GPU, NETWORKS, XLA, plain_constants, round_card, steady_host, workload
+from core.hardware.work import Op, OpTable, ops_of, step_table, table_of
+from core.workload.spec import Target
+from simulated.hardware import GPU, NETWORKS, XLA, plain_constants, round_card, steady_host, workload
 
 RATES = st.floats(0.5, 3000)
 FACTS = st.sampled_from(["bandwidth_gb_s", "fp32_tflops", "tf32_tflops", "half_tflops", "link_gb_s", "l2_mb"])

@@ -6,20 +6,18 @@ from typing import Any
 
 import pytest
 
-from core.hardware import interval, narrowing, recorded
+from core.hardware import decision, interval, recorded
 from core.hardware.catalogue import GpuSpec
-from core.hardware.conditions import Conditions
 from core.hardware.crossing import ModelledSpeedUp, speed_up
-from core.hardware.host import HostCosts
-from core.hardware.host_kinds import costs_of_kind
+from core.hardware.decision import Modelling, Parts, narrowed, parts_of
+from core.hardware.host import Conditions, HostCosts, costs_of_kind
 from core.hardware.host_study import as_if_measured
 from core.hardware.interval import Modelled
-from core.hardware.narrowing import Modelling, Parts, narrowed, parts_of
 from core.hardware.plausible import card_curve
-from core.spec import Target, Workload
-from core.studies.sweep.record import Run
-from tests.support.hardware import flat_errors
-from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
+from core.rounds.run import Run
+from core.workload.spec import Target, Workload
+from simulated.hardware import flat_errors
+from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
 GPU = Target(device="gpu:0", execution="graph")
 BATCHES = (1, 16, 64, 256)
@@ -38,7 +36,7 @@ KNOWN = flat_errors(between=0.3, within=0.1)
 
 @pytest.fixture(autouse=True)
 def known_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (interval, recorded, narrowing):
+    for module in (interval, recorded, decision):
         monkeypatch.setattr(module, "errors", lambda: KNOWN)
 
 
@@ -141,7 +139,7 @@ def test_a_host_study_that_confirms_what_was_assumed_narrows_it_to_what_was_said
     batch: int, region: str, costs: HostCosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Model the step again with such a host: the claim is what the program then shows."""
-    monkeypatch.setattr(narrowing, "LEAST_GAIN", -math.inf)
+    monkeypatch.setattr(decision, "LEAST_GAIN", -math.inf)
     card = CARDS[region]
     found, step = seen(costs, batch, card)
     said = by_name(narrowed(found, step, parts_of(card, step, modelling(costs))))["host study"]

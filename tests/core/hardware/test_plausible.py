@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from core.hardware.catalogue import catalogue
-from core.hardware.conditions import NAMED_BUILDS, Conditions
 from core.hardware.crossing import cross
-from core.hardware.host_kinds import costs_of_kind, kinds
+from core.hardware.host import NAMED_BUILDS, Conditions, costs_of_kind, kinds
 from core.hardware.interval import Modelled
 from core.hardware.plausible import (
     card_curve,
@@ -19,11 +18,11 @@ from core.hardware.plausible import (
     named_sentence,
 )
 from core.hardware.recorded import named_curve
-from core.spec import Target, Workload
-from core.studies.sweep.analyse import analyse
+from core.rounds.answer.analyse import analyse
+from core.workload.spec import Target, Workload
+from simulated.hosts import CARD, make_costs
+from simulated.runs import make_run
 from tests.core.hardware.test_recorded import THERE, recording
-from tests.support.hosts import CARD, make_costs
-from tests.support.runs import make_run
 
 GPU = Target(device="gpu:0")
 SMALL, LARGE = Workload(network="784-512-512-10"), Workload(network="resnet8", mode="infer")

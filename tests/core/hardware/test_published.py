@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from core.figures.style import on_dark
 from core.hardware.catalogue import catalogue
+from core.hardware.figures import published_figure
 from core.hardware.interval import Modelled
 from core.hardware.published import (
     RUN_PREFIX,
@@ -19,13 +20,11 @@ from core.hardware.published import (
     modelled_curve,
     published_run,
 )
-from core.hardware.published_figure import published_figure
 from core.hardware.recorded import CardCurve
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.figures import step_time_figure
-from core.studies.sweep.speed_up_figure import speed_up_figure
+from core.rounds.answer.analyse import analyse
+from core.rounds.show.figures import speed_up_figure, step_time_figure
+from simulated.hosts import make_curve
 from tests.support.figures import trace, words
-from tests.support.hosts import make_curve
 
 MADE_UP = Published.model_validate(
     {

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.families import network_from_name
 from core.hardware.catalogue import catalogue
-from core.hardware.conditions import USUAL, Conditions
-from core.hardware.host import HostCosts
+from core.hardware.host import USUAL, Conditions, HostCosts
 from core.hardware.interval import Modelled, Withheld, errors, modelled_step
 from core.hardware.plausible import card_curve
 from core.hardware.recorded import (
@@ -24,10 +22,11 @@ from core.hardware.recorded import (
     credibility,
     recordings_of,
 )
-from core.spec import Pipeline, Target, Workload
-from core.studies.sweep.answer import CellStats
-from tests.support.hosts import CARD, make_costs
-from tests.support.runs import make_run, on_card
+from core.networks.families import network_from_name
+from core.rounds.answer.answer import CellStats
+from core.workload.spec import Pipeline, Target, Workload
+from simulated.hosts import CARD, make_costs
+from simulated.runs import make_run, on_card
 
 GPU, XLA = (Target(device="gpu:0", execution=execution) for execution in ("graph", "xla"))
 HERE = Workload(network=network_from_name("784-512-512-10"))

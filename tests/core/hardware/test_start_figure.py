@@ -7,14 +7,14 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
+from core.base.numbers import first_batch
 from core.hardware.interval import Modelled
 from core.hardware.model import ModelledParts
 from core.hardware.start_figure import WRAP_AT, overhead_share, share_figure, share_words, steps_figure
-from core.numbers import first_batch
-from core.studies.sweep.analyse import analyse
+from core.rounds.answer.analyse import analyse
+from simulated.hosts import CARD, make_curve, with_curve
+from simulated.runs import BATCHES, make_run
 from tests.support.figures import trace, traces_by_mode, upright, words
-from tests.support.hosts import CARD, make_curve, with_curve
-from tests.support.runs import BATCHES, make_run
 
 RUN = make_run(3)
 ANSWER = analyse(RUN)

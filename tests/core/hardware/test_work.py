@@ -1,8 +1,8 @@
 import pytest
 
 from core.hardware.work import ops_of
-from core.spec import Target
-from tests.support.hardware import GPU, NETWORKS, XLA, workload
+from core.workload.spec import Target
+from simulated.hardware import GPU, NETWORKS, XLA, workload
 
 HALF = Target(device="gpu:0", precision="mixed_float16", execution="graph")
 

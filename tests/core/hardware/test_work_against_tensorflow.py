@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from core.hardware.work import ops_of
-from core.spec import Target, Workload
-from tests.support.hardware import GPU
+from core.workload.spec import Target, Workload
+from simulated.hardware import GPU
 
 pytestmark = pytest.mark.tensorflow
 

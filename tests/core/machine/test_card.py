@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from core.evidence import CardUse
+from core.base.evidence import CardUse
 from core.machine.card import ENERGY_S, Card, CardSample, energy, summarise
 from core.machine.nvml import Handle
-from tests.support.fake_nvml import FakeCard, FakeNvml
+from simulated.fake_nvml import FakeCard, FakeNvml
 
 POWER_CAP, HW_THERMAL, GPU_IDLE = 4, 64, 1
 

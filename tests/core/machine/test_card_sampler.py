@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.evidence import CardUse
-from core.machine.card import Card
-from core.machine.card_sampler import CardSampler
+from core.base.evidence import CardUse
+from core.machine.card import Card, CardSampler
 from core.machine.meter import Meter
 from core.machine.nvml import Handle
-from tests.support.fake_nvml import FakeCard, FakeNvml
+from simulated.fake_nvml import FakeCard, FakeNvml
 
 SOON_S = 20.0  # upper limit, on a busy machine
 
@@ -110,7 +109,7 @@ def test_a_thread_that_waits_for_the_driver_delays_no_end(monkeypatch: pytest.Mo
         held.set()
         release.wait(SOON_S)
 
-    monkeypatch.setattr("core.machine.card_sampler.ENDING_S", 0.05)
+    monkeypatch.setattr("core.machine.card.ENDING_S", 0.05)
     nvml.before = hold
     sampler = CardSampler(lambda _: Card(nvml, Handle(nvml.cards[0], nvml.cards[0])))
     sampler.begin("gpu:0")

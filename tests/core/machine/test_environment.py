@@ -10,15 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.evidence import Environment
+from core.base.evidence import Environment
 from core.machine import environment, gpu_facts
 from core.machine.cgroup import Limits
 from core.machine.environment import capture_environment, gpu_advice, list_devices, quota_cores
 from core.machine.gpu_notes import Library
-from core.spec import Target
 from core.worker.probe import probe_devices
 from core.worker.process import ROOT, worker_environment
-from tests.support.fake_nvml import FakeNvml
+from core.workload.spec import Target
+from simulated.fake_nvml import FakeNvml
 
 GB = 10**9
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from core.evidence import Gpu
+from core.base.evidence import Gpu
+from core.base.schema import UserError
 from core.machine import gpu_facts as facts_module
 from core.machine.environment import Devices, list_devices, refuse_unusable, with_notes
 from core.machine.gpu_facts import cuda_libraries, gpu_facts, tensorflow_build
 from core.machine.gpu_notes import SENTENCES, Build, Card, GpuFacts, GpuNote, Library, gpu_notes
 from core.machine.visible import Listed, Visible, visible_cards
-from core.schema import UserError
-from core.spec import Target
-from tests.support.fake_nvml import FakeCard
+from core.workload.spec import Target
+from simulated.fake_nvml import FakeCard
 from tests.support.gpus import LIBRARIES, WHEEL, plug_in
 
 GB = 10**9

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.frameworks import FRAMEWORKS
+from core.base.frameworks import FRAMEWORKS
 from core.machine import installed
 from core.machine.installed import python_of, versions, why_missing
 

@@ -11,8 +11,8 @@ import pytest
 
 from core.machine import interference
 from core.machine.interference import CpuTimes, InterferenceSampler
-from core.spec import Target
-from tests.support.fake_nvml import FakeCard, FakeNvml
+from core.workload.spec import Target
+from simulated.fake_nvml import FakeCard, FakeNvml
 
 
 class System:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from core.base.schema import UserError
 from core.machine.lock import NAMELESS, Busy, _read_note, holder, left_s, lock_path, machine_lock, this_host
-from core.schema import UserError
 
 HOLD = """
 import sys

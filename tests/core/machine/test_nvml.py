@@ -8,8 +8,8 @@ import pytest
 from core.machine.environment import list_devices
 from core.machine.interference import InterferenceSampler
 from core.machine.nvml import Nvml
-from core.spec import Target
-from tests.support.fake_nvml import FakeCard, FakeNvml
+from core.workload.spec import Target
+from simulated.fake_nvml import FakeCard, FakeNvml
 
 GPU = (Target(device="gpu:0"),)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from core.machine.powercap import ABSENT, REFUSED, Powercap
+from core.machine.meter import ABSENT, REFUSED, Powercap
 
 RANGE_UJ = 65_532_610_987
 

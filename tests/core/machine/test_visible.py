@@ -11,9 +11,9 @@ from core.machine.environment import capture_environment
 from core.machine.meter import Meter
 from core.machine.nvml import Nvml
 from core.machine.visible import Listed, Place, visible_cards
-from core.spec import Target
 from core.worker.process import worker_environment
-from tests.support.fake_nvml import FakeCard, FakeNvml
+from core.workload.spec import Target
+from simulated.fake_nvml import FakeCard, FakeNvml
 
 A, B, C = "GPU-aa11", "GPU-aa22", "GPU-cc33"
 THREE = (Listed(A), Listed(B), Listed(C))

@@ -4,7 +4,7 @@ import pytest
 
 from core.selfcheck.checks import CHECKS, NOISY, Check, Ratio, run_checks
 from core.selfcheck.record import SelfCheck
-from tests.support.selfchecks import CPU, FAULTS, GPU, Device
+from simulated.selfchecks import CPU, FAULTS, GPU, Device
 
 
 def by_status(record: SelfCheck) -> dict[str, set[str]]:

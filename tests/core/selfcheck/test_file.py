@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from core.evidence import Environment, Gpu
-from core.schema import UserError
+from core.base.evidence import Environment, Gpu
+from core.base.schema import UserError
+from core.base.text import json_text
 from core.selfcheck.checks import run_checks
 from core.selfcheck.export import MAX_FILE_BYTES, floor_lines, read_self_check, self_check_data, self_check_text
-from core.selfcheck.private import anonymous
-from core.selfcheck.record import HOLDS, LACKS, MachineFacts, SelfCheck
+from core.selfcheck.record import HOLDS, LACKS, MachineFacts, SelfCheck, anonymous
 from core.studies.host.record import HostStudy
-from core.text import json_text
 from core.worker.protocol import CellFailed
-from tests.support.commands import holds
-from tests.support.selfchecks import GPU, Device
+from simulated.commands import holds
+from simulated.selfchecks import GPU, Device
 
 HOST, USER, HOME = "rechenknecht.example.org", "margarete", "/home/margarete"
 UUID = "GPU-5f3a1c9e-8a0b-4c1d-9e2f-0123456789ab"

@@ -8,10 +8,10 @@ from core.selfcheck.checks import run_checks
 from core.selfcheck.run import BUDGET_S, NO_TIME, STOPPED, SelfCheckPlan, run_self_check
 from core.studies.runner import Cancelled
 from core.worker.protocol import WorkerLost
-from tests.support.fake_nvml import FakeCard
+from simulated.fake_nvml import FakeCard
+from simulated.selfchecks import CPU, GPU, Device
+from simulated.tools import tools_for
 from tests.support.gpus import BLACKWELL, plug_in
-from tests.support.selfchecks import CPU, GPU, Device
-from tests.support.tools import tools_for
 
 HERE_S = 120.0
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.store import Store, StoreError, data_dir
 from core.store import rows as store_rows
-from core.store.damage import is_damaged, set_aside
+from core.store.database import is_damaged, set_aside
 from core.studies.pipeline.kind import PIPELINE
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.runs import make_run
+from simulated.pipelines import make_pipeline_experiment
+from simulated.runs import make_run
 
 ROOT = Path(__file__).parents[3]
 SMALL: Any = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from core.rounds.answer.condensed import CONDENSED
 from core.store import RunNotFound, Store, Wanted
 from core.store.tables import CURVES, ROUNDS, RUNS
 from core.studies.fleet.answer import answer_of
 from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import FleetStudy
-from core.studies.sweep.condensed import CONDENSED
-from tests.support.fleet_studies import make_fleet
+from simulated.fleet_studies import make_fleet
 
 BATCHES = (1, 8, 64)
 

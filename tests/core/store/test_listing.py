@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text, update
 
+from core.rounds.run import Run
 from core.store import RunNotFound, Store, StoreError, Wanted
-from core.store.describe import describe
+from core.store.catalogue import describe
 from core.store.tables import RUNS
 from core.studies.kind import Context
 from core.studies.registry import kind_of
-from core.studies.sweep.record import Run
+from simulated.runs import make_run
 from tests.support.batch_page import RUN
-from tests.support.runs import make_run
 from tests.support.study_pages import MADE
 
 SMALL: Any = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}

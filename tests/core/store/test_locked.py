@@ -17,11 +17,10 @@ from core.store import Store, database
 from core.store.tables import StoreUnavailable
 from core.studies import store_queue
 from core.studies.jobs import Jobs
-from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.start import new_run
-from tests.support.runs import make_run
-from tests.support.simulation import Curve, Machine
-from tests.support.sweeps import plan
+from core.studies.sweep.kind import SWEEP, new_run
+from simulated.runs import make_run
+from simulated.simulation import Curve, Machine
+from simulated.sweeps import plan
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from core.machine.lock import Busy
 from core.store import Store, StoreError, Wanted
 from core.studies.jobs import Jobs
 from core.studies.pipeline.kind import PIPELINE
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.runs import make_run
+from simulated.pipelines import make_pipeline_experiment
+from simulated.runs import make_run
 
 SMALL: Any = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}
 RUN = make_run(1, **SMALL)

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from core.evidence import Warning
+from core.base.evidence import Warning
+from core.rounds.answer.more_time import extended
+from core.rounds.run import Cell, Run
+from core.rounds.study import new_id
 from core.store import RunNotFound, Store, StoreError
-from core.store import owner as owner_module
+from core.store import history as owner_module
 from core.studies.pipeline.kind import PIPELINE
-from core.studies.study import new_id
-from core.studies.sweep.more_time import extended
-from core.studies.sweep.record import Cell, Run
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.runs import make_run
+from simulated.pipelines import make_pipeline_experiment
+from simulated.runs import make_run
 
 ROOT = Path(__file__).parents[3]
 SMALL = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}
@@ -173,7 +173,7 @@ def test_a_dead_owner_is_interrupted_and_a_living_one_is_not(url: str, store: St
     mine, theirs = measured(1), measured(2)
     store.begin(bare(mine))
     code = (
-        "import sys; from core.store import Store; from core.studies.sweep.record import Run;"
+        "import sys; from core.store import Store; from core.rounds.run import Run;"
         "s = Store(sys.argv[1]); s.begin(Run.from_json(sys.stdin.readline()));"
         "print('begun', flush=True); sys.stdin.read()"
     )
@@ -241,7 +241,7 @@ def test_a_run_of_another_machine_is_not_resumed(store: Store) -> None:
 
 def test_two_processes_write_at_once_and_lose_nothing(url: str, store: Store) -> None:
     code = (
-        "import sys; from core.store import Store; from core.studies.sweep.record import Run;"
+        "import sys; from core.store import Store; from core.rounds.run import Run;"
         "run = Run.from_json(sys.stdin.read()); s = Store(sys.argv[1]);"
         "s.begin(run.model_copy(update={'rounds': ()}));"
         "[s.record(run.id, (r,)) for r in run.rounds]; s.finish(run.id, 'finished', 1.0)"

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from core.store import Store, StoreError
-from tests.support.runs import make_run
+from simulated.runs import make_run
 
 ROOT = Path(__file__).parents[3]
 SMALL = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}

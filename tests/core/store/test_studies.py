@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect, text
 
-from core.schema import UserError
+from core.base.schema import UserError
+from core.rounds.run import LoopCost, Run
 from core.store import RunNotFound, Store, Wanted
 from core.store.database import STORE_VERSION
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.experiment.record import Experiment
 from core.studies.memory.kind import MEMORY
 from core.studies.pipeline.kind import PIPELINE
-from core.studies.sweep.record import LoopCost, Run
+from simulated.pipelines import make_pipeline_experiment
+from simulated.runs import make_run
 from tests.support.diagnoses import HELPING, make_diagnosis
 from tests.support.loops import loop_cost, with_loops
-from tests.support.pipelines import make_pipeline_experiment
-from tests.support.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
 ROOT = Path(__file__).parents[3]

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from core.batch.answer import batch_answer, limit_of
-from core.claims import Claim
-from core.schema import UserError
+from core.base.claims import Claim
+from core.base.schema import UserError
+from core.rounds.answer.analyse import analyse
 from core.studies import registry
+from core.studies.batch.answer import batch_answer, limit_of
 from core.studies.diagnosis.answer import diagnose
 from core.studies.frontier.answer import frontier_answer
 from core.studies.kind import Context
 from core.studies.pipeline.answer import pipeline_answer
 from core.studies.registry import kind_of, kinds, load_example, read_any, read_record
-from core.studies.sweep.analyse import analyse
-from tests.support.runs import make_run
+from simulated.runs import make_run
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import math
 
 from core.studies.experiment.effects import effects
-from core.studies.experiment.more_time import longer_budget_s
+from core.studies.experiment.run import longer_budget_s
+from simulated.simulation import NoiseModel
 from tests.support.experiments import machine, measure, processes
-from tests.support.simulation import NoiseModel
 
 
 def test_with_the_budget_that_is_asked_for_there_are_three_starts() -> None:

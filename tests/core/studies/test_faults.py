@@ -8,30 +8,30 @@ from typing import Any
 
 import pytest
 
-from core.schema import UserError
-from core.spec import Target, Workload
+from core.base.schema import UserError
 from core.studies.diagnosis.run import DiagnosisPlan
-from core.studies.gradient_noise.plan import NoisePlan
 from core.studies.host.run import HostPlan
 from core.studies.kind import Context
-from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryPlan
 from core.studies.memory.run import MemorySearch
+from core.studies.noise.record import NoisePlan
 from core.studies.registry import kind_of, kinds
-from tests.support import resolutions, validations
-from tests.support.causes import BATCH, make_case
+from core.workload.spec import Target, Workload
+from simulated import resolutions, validations
+from simulated.causes import BATCH, make_case
+from simulated.frontiers import SMALL, make_plan, random_truth
+from simulated.frontiers import machine as frontier_machine
+from simulated.hosts import host_machine
+from simulated.memories import GB, MemoryMachine, linear
+from simulated.noises import SimulatedTrainer
+from simulated.pipelines import make_study, true_step_ms
+from simulated.scalings import scaling_machine, scaling_plan
+from simulated.selfchecks import REFUSAL
+from simulated.simulation import Curve, Machine, NoiseModel
+from simulated.sweeps import MemoryRecorder, new_run, plan
+from simulated.tools import tools_for
+from simulated.validations import Card
 from tests.support.faults import OUTCOMES, Faulty
-from tests.support.frontiers import SMALL, make_plan, random_truth
-from tests.support.frontiers import machine as frontier_machine
-from tests.support.hosts import host_machine
-from tests.support.memories import GB, MemoryMachine, linear
-from tests.support.noises import SimulatedTrainer
-from tests.support.pipelines import make_study, true_step_ms
-from tests.support.scalings import scaling_machine, scaling_plan
-from tests.support.selfchecks import REFUSAL
-from tests.support.simulation import Curve, Machine, NoiseModel
-from tests.support.sweeps import MemoryRecorder, new_run, plan
-from tests.support.tools import tools_for
-from tests.support.validations import Card
 
 SEEDS = 24
 CASE = make_case("precision", 1)

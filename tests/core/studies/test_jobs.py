@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from core.base.schema import UserError
 from core.machine.lock import Busy, machine_lock
-from core.schema import UserError
-from core.spec import Pipeline, Target, Workload
+from core.rounds.run import Run
 from core.studies import store_queue
 from core.studies.experiment.record import Arm, Experiment
 from core.studies.experiment.run import ExperimentPlan, measure_arms
@@ -18,13 +18,12 @@ from core.studies.kind import Kind, Task
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.progress import Progress, Snapshot
 from core.studies.runner import StudyFailed, StudyTools
-from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
+from core.studies.sweep.kind import SWEEP, new_run
 from core.worker.protocol import WorkerLost
+from core.workload.spec import Pipeline, Target, Workload
+from simulated.simulation import Curve, Fault, Machine
+from simulated.sweeps import MemoryRecorder, plan
 from tests.support.gpus import BLACKWELL, plug_in
-from tests.support.simulation import Curve, Fault, Machine
-from tests.support.sweeps import MemoryRecorder, plan
 
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 

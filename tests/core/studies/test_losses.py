@@ -1,6 +1,6 @@
 """Workers lost while they measure leave one warning for each target and cause."""
 
-from core.studies.losses import Losses
+from core.studies.runner import Losses
 
 
 def test_one_warning_for_each_target_and_cause() -> None:

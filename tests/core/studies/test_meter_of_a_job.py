@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from core.machine.meter import Meter
-from core.spec import Target
 from core.studies.jobs import Jobs
-from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.start import new_run
-from tests.support.fake_nvml import FakeCard, FakeNvml
-from tests.support.simulation import Curve, Fault, Machine
-from tests.support.sweeps import MemoryRecorder, plan
+from core.studies.sweep.kind import SWEEP, new_run
+from core.workload.spec import Target
+from simulated.fake_nvml import FakeCard, FakeNvml
+from simulated.simulation import Curve, Fault, Machine
+from simulated.sweeps import MemoryRecorder, plan
 
 
 class RealTimeMachine(Machine):

@@ -9,7 +9,7 @@ import pytest
 
 from core.studies import pauses
 from core.studies.pauses import Pauses
-from tests.support.simulation import VirtualClock
+from simulated.simulation import VirtualClock
 
 
 class Page:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from core.schema import UserError
+from core.base.schema import UserError
+from core.rounds.study import Record
 from core.studies.experiment.record import Experiment
 from core.studies.registry import kinds, load_example
-from core.studies.study import Record
-from tests.support.fleet_studies import make_fleet
-from tests.support.hosts import make_host_study
-from tests.support.resolutions import made_resolution
-from tests.support.scalings import make_scaling_study
-from tests.support.validations import made_validation
+from simulated.fleet_studies import make_fleet
+from simulated.hosts import make_host_study
+from simulated.resolutions import made_resolution
+from simulated.scalings import make_scaling_study
+from simulated.validations import made_validation
 
 SHIPPED = {name: load_example(name) for name, kind in kinds().items() if kind.example is not None}
 RECORDS: dict[str, Record] = {

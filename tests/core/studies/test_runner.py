@@ -8,28 +8,29 @@ from typing import Any
 
 import pytest
 
-from core.evidence import Outcome
-from core.spec import Pipeline, Target
+from core.base.evidence import Outcome
 from core.studies.diagnosis.run import DiagnosisPlan, run_diagnosis
 from core.studies.experiment.run import ExperimentPlan, measure_arms
 from core.studies.frontier.run import run_frontier
-from core.studies.gradient_noise.plan import NoisePlan
-from core.studies.gradient_noise.run import run_noise_study
 from core.studies.host.run import HostPlan, run_host_study
-from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryPlan
 from core.studies.memory.run import MemorySearch, run_memory_study
+from core.studies.noise.record import NoisePlan
+from core.studies.noise.run import run_noise_study
 from core.studies.runner import Asking, Cancelled, StudyTools
 from core.studies.sweep.supervisor import run_sweep
-from core.studies.sweep.tracing import trace_cell
+from core.studies.sweep.workers import trace_cell
 from core.worker.protocol import CellFailed, Prepare, Ready, RunBlock, WorkerError, WorkerLost
-from tests.support import experiments, frontiers, noises
-from tests.support.causes import make_case
-from tests.support.hosts import host_machine
-from tests.support.memories import GB, MemoryMachine, linear
-from tests.support.runs import make_run
-from tests.support.simulation import Curve, Machine
-from tests.support.sweeps import new_run, plan
-from tests.support.tools import tools_for
+from core.workload.spec import Pipeline, Target
+from simulated import frontiers, noises
+from simulated.causes import make_case
+from simulated.hosts import host_machine
+from simulated.memories import GB, MemoryMachine, linear
+from simulated.runs import make_run
+from simulated.simulation import Curve, Machine
+from simulated.sweeps import new_run, plan
+from simulated.tools import tools_for
+from tests.support import experiments
 
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 CASE = make_case("precision", 2)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.studies import store_queue
 from core.studies.runner import StudyFailed, Unavailable
 from core.studies.store_queue import StoreQueue

@@ -4,23 +4,23 @@ from typing import Any
 
 import pytest
 
-from core.spec import Target, Workload
 from core.studies.diagnosis.run import DiagnosisPlan
 from core.studies.fleet.record import FleetPlan
-from core.studies.frontier.plan import FrontierPlan
-from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.frontier.record import FrontierPlan
 from core.studies.host.run import HostPlan
-from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryPlan
 from core.studies.memory.run import MemorySearch
+from core.studies.noise.record import NoisePlan
 from core.studies.pipeline.plan import PipelinePlan
 from core.studies.registry import kinds
-from core.studies.resolution.plan import resolution_plan
-from core.studies.sweep.start import new_run
+from core.studies.resolution.record import resolution_plan
+from core.studies.sweep.kind import new_run
 from core.ui.overhead.tracing import TRACE, Asked
-from tests.support import validations
-from tests.support.runs import make_run, on_card
-from tests.support.scalings import TWO, scaling_plan
-from tests.support.sweeps import plan
+from core.workload.spec import Target, Workload
+from simulated import validations
+from simulated.runs import make_run, on_card
+from simulated.scalings import TWO, scaling_plan
+from simulated.sweeps import plan
 
 GPU = Target(device="gpu:0")
 WORK = Workload(network="784-128-10")

@@ -21,8 +21,8 @@ from core.studies.registry import kind_of, kinds, read_any
 from core.ui import registry
 from core.ui.navigation import ROUTED
 from core.ui.registry import Engine
-from tests.support.pages import PATIENCE_S
-from tests.support.simulation import Curve, Machine
+from simulated.pages import PATIENCE_S
+from simulated.simulation import Curve, Machine
 
 TEXT = (Path(__file__).parents[3] / "docs" / "adding_a_study.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", TEXT, re.DOTALL))

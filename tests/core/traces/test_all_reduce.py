@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.traces.all_reduce import all_reduces_ms, exchange_kernels
 from core.traces.events import TraceError
-from core.traces.report import report
+from core.traces.report import all_reduces_ms, exchange_kernels, report
 from core.traces.xplane import read
-from core.worker.trace_reply import reply_fields
-from tests.support.traces import MadeTrace
+from core.worker.profiling import reply_fields
+from simulated.traces import MadeTrace
 
 NAMES = {
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)": True,

@@ -14,9 +14,9 @@ from core.traces.events import TraceError
 from core.traces.report import report
 from core.traces.trace_names import kinds
 from core.traces.xplane import read
-from tests.support import large_traces as large
+from simulated import large_traces as large
+from simulated.traces import MadeTrace
 from tests.support.growth import MOST, growth
-from tests.support.traces import MadeTrace
 
 SHAPES: dict[str, tuple[Callable[[int], bytes], int]] = {
     "events": (large.thread, 2_000),

@@ -10,7 +10,7 @@ from core.traces.record import TraceReport
 from core.traces.report import ONE_BY_ONE, report
 from core.traces.schema import message
 from core.traces.xplane import read
-from tests.support.traces import BERT, MadeTrace, gpu_trace, needs_bert
+from simulated.traces import BERT, MadeTrace, gpu_trace, needs_bert
 
 LOST = (
     "Detected GPU events dropped on host: Profiler has collected 20 driver events and 7 device events. 12 events "

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.traces.record import DeviceTrace, StepParts
-from tests.support.traces import MadeTrace, gpu_trace
+from simulated.traces import MadeTrace, gpu_trace
 
 
 def parts_us(step: StepParts) -> dict[str, float]:

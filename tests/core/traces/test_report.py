@@ -18,7 +18,7 @@ from core.traces.record import MAX_SPANS, PARTS, DeviceTrace, StepParts, TraceRe
 from core.traces.report import report
 from core.traces.schema import message
 from core.traces.xplane import read
-from tests.support.traces import BERT, MadeTrace, gpu_trace, needs_bert
+from simulated.traces import BERT, MadeTrace, gpu_trace, needs_bert
 
 
 def test_kernels_are_ranked_by_their_total_time_and_the_twenty_longest_named(tmp_path: Path) -> None:

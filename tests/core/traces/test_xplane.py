@@ -16,7 +16,7 @@ from core.traces.events import NONE, Events, Trace, TraceError
 from core.traces.report import report
 from core.traces.schema import MESSAGES, message
 from core.traces.xplane import read
-from tests.support.traces import MadeTrace, gpu_trace
+from simulated.traces import MadeTrace, gpu_trace
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,17 +7,17 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.ui import method_text
-from tests.support.pages import PATIENCE_S
+from simulated.pages import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
 
 def page() -> None:
-    from core.ui import method
+    from core.ui import method_text
 
-    method.labels()
-    method.words()
-    method.rules()
+    method_text.labels()
+    method_text.words()
+    method_text.rules()
 
 
 def written() -> list[str]:

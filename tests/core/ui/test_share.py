@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.report_parts import picture
+from core.rounds.answer.analyse import analyse
+from core.rounds.show.report import picture
 from core.ui.downloads import content, run_files, study_files
 from core.ui.share import reach
-from tests.support.runs import make_run
+from simulated.runs import make_run
 from tests.support.targets import run_of
 
 

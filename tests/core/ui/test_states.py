@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from core.evidence import Interference, Warning
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import SpeedUp
-from core.studies.sweep.record import Status
+from core.base.evidence import Interference, Warning
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import SpeedUp
+from core.rounds.run import Status
 from core.ui.machine import Machine
 from core.ui.states import REASONS, notices, status_notice
 from core.ui.tables import cells_table, environment_table
 from core.ui.verdict import faster_at
 from core.ui.words import plain
-from tests.support.runs import make_environment, make_run
+from simulated.runs import make_environment, make_run
 
 
 @pytest.mark.parametrize(

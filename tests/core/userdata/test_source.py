@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.families import network_from_name
-from core.spec import Workload
+from core.networks.families import network_from_name
 from core.userdata import source as datasource
 from core.userdata.arrays import DataError
 from core.userdata.image_size import pixels
 from core.userdata.source import check_data, check_fits, image_shape
+from core.workload.spec import Workload
 from tests.support.userdata import refused
 
 X = np.arange(24, dtype=np.float32).reshape(4, 2, 3)

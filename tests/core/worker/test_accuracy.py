@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.families import network_from_name
+from core.networks.families import network_from_name
 from core.worker.accuracy import LEAST_SAMPLES, MOST_SAMPLES, output_difference, samples_compared
 
 CLASSES, ONE = network_from_name("20-16-4"), network_from_name("20-16-1")

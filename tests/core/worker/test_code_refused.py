@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from core.families import LayerCount
-from core.families.code import Code
 from core.machine.interference import InterferenceSampler
+from core.networks.families import LayerCount
+from core.networks.families.code import Code
+from core.rounds.answer.analyse import analyse
+from core.rounds.run import Run
+from core.rounds.show.imports import read_run
+from core.rounds.show.report import html_report
 from core.store import Store
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.run import DiagnosisPlan
 from core.studies.jobs import Jobs
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.imports import read_run
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.record import Run
-from core.studies.sweep.report import html_report
-from tests.support.runs import make_run, planned
+from simulated.runs import make_run, planned
 
 TRAP = """
 from pathlib import Path

@@ -8,9 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from core.evidence import OutputDifference
-from core.frameworks import Compiled
-from core.spec import Pipeline, Target, Workload
+from core.base.evidence import OutputDifference
+from core.base.frameworks import Compiled
 from core.worker import cells
 from core.worker.cells import CellEngine, Placement
 from core.worker.engine import Engine
@@ -29,6 +28,7 @@ from core.worker.protocol import (
     WorkerLost,
 )
 from core.worker.step import Step, check_loss
+from core.workload.spec import Pipeline, Target, Workload
 
 NETWORK = Workload(network="20-16-4")
 LOSSES = itertools.repeat(1.0)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from core.base.schema import UserError
 from core.cli.model_code import launcher_for, launcher_of
-from core.schema import UserError
-from core.spec import Target
 from core.studies.sweep.kind import SWEEP
 from core.worker import interpreters, process
 from core.worker.interpreters import interpreter, refuse_python
 from core.worker.process import ProcessWorker, launch_processes, worker_environment
 from core.worker.protocol import CellFailed
-from tests.support.runs import make_run
+from core.workload.spec import Target
+from simulated.runs import make_run
 
 OWN = Target(framework="jax", python="/opt/jax/bin/python")
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from core.machine.installed import why_missing
-from core.spec import Pipeline, Target, Workload
 from core.worker.process import ProcessWorker, launch_processes
 from core.worker.protocol import LOOP_PAIRS, CellFailed, Prepare, RunBlock, TimeLoop, TraceSteps
+from core.workload.spec import Pipeline, Target, Workload
 from tests.support.framework import answered
 
 MISSING = why_missing("jax")
@@ -108,7 +108,7 @@ def test_devices_do_not_wait_for_each_other_for_ever_where_threads_are_few(targe
 SUMMED = """
 import itertools, json
 import jax, keras, numpy as np
-from core.spec import Pipeline, Target, Workload
+from core.workload.spec import Pipeline, Target, Workload
 from core.worker.feeds import kept, make_arrays
 from core.worker.jax import data_parallel
 from core.worker.jax.devices import Devices, start_devices
@@ -323,7 +323,7 @@ import json
 import jax
 from unittest import mock
 from types import SimpleNamespace as Fake
-from core.spec import Target
+from core.workload.spec import Target
 from core.worker.jax.devices import Devices, start_devices
 from core.worker.protocol import CellFailed
 

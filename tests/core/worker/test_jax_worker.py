@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from core.machine.installed import why_missing
-from core.spec import Pipeline, Target, Workload
 from core.worker.process import ROOT, ProcessWorker, launch_processes, worker_environment
 from core.worker.protocol import (
     LOOP_PAIRS,
@@ -25,6 +24,7 @@ from core.worker.protocol import (
     TraceSteps,
     WorkerError,
 )
+from core.workload.spec import Pipeline, Target, Workload
 
 MISSING = why_missing("jax")
 pytestmark = [pytest.mark.tensorflow, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
@@ -52,7 +52,7 @@ main()
 STEPS = """
 import io, json, contextlib
 import numpy as np, keras, jax
-from core.spec import Pipeline, Target, Workload
+from core.workload.spec import Pipeline, Target, Workload
 from core.worker.feeds import make_arrays, kept
 from core.worker.jax.step import JaxStep, Network
 from core.worker.keras.loop import call_loop

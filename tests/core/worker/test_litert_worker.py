@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from core.evidence import OutputDifference
-from core.families import network_from_name
-from core.spec import ONLY_WAY, Pipeline, Target, Workload
+from core.base.evidence import OutputDifference
+from core.networks.families import network_from_name
 from core.worker.process import ProcessWorker, launch_processes
 from core.worker.protocol import CellFailed, Prepare, Prepared, Release, RunBlock, TimeLoop
+from core.workload.spec import ONLY_WAY, Pipeline, Target, Workload
 from tests.support.framework import answered
 
 pytestmark = pytest.mark.tensorflow
@@ -27,8 +27,8 @@ INSIDE = """
 import json
 import keras
 import numpy as np
-from core.families import network_from_name
-from core.spec import Pipeline, Target, Workload
+from core.networks.families import network_from_name
+from core.workload.spec import Pipeline, Target, Workload
 from core.worker.feeds import make_arrays
 from core.worker.keras.int8 import quantise
 from core.worker.litert import engine as litert

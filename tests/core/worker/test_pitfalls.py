@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.families import network_from_name
-from core.spec import Workload
+from core.networks.families import network_from_name
 from core.worker.pitfalls import METHODS, run_pitfalls
 from core.worker.protocol import WorkerLost
+from core.workload.spec import Workload
 
 WORKLOAD = Workload(network=network_from_name("100-50-10"))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.frameworks import FRAMEWORKS
-from core.spec import Target
+from core.base.frameworks import FRAMEWORKS
 from core.worker import probe
 from core.worker.probe import FrameworkHere, frameworks_here, probe_frameworks
 from core.worker.protocol import CellFailed, Ready
+from core.workload.spec import Target
 
 
 class Asked:

@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from core.machine.cgroup import KillCounts
-from core.spec import Pipeline, Target, Workload
 from core.worker import process
 from core.worker.process import ProcessWorker, launch_processes, memory_limits, worker_environment
 from core.worker.protocol import CellFailed, Describe, Hello, Prepare, Release, RunBlock, WorkerLost
 from core.worker.templates import Forked, Template
+from core.workload.spec import Pipeline, Target, Workload
 
 pytestmark = pytest.mark.processes
 
@@ -178,7 +178,7 @@ def test_whoever_is_killed_nothing_that_a_worker_started_is_left(start, whom):
 
 PARENT = """
 import os, sys, threading
-from core.spec import Pipeline, Target, Workload
+from core.workload.spec import Pipeline, Target, Workload
 from core.worker.process import ProcessWorker, worker_environment
 from core.worker.protocol import RunBlock
 from core.worker.templates import Template

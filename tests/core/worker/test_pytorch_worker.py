@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from core.cli.model_code import described_network
-from core.families.code import Code
-from core.spec import Mode, Pipeline, Target, Workload
+from core.networks.families.code import Code
 from core.worker.process import ProcessWorker, launch_processes
 from core.worker.protocol import CellFailed, Describe, Prepare, Release, RunBlock, TimeLoop, TraceSteps
+from core.workload.spec import Mode, Pipeline, Target, Workload
 from tests.support.torch_models import NAME, SOURCE
 
 pytestmark = [

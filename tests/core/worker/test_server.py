@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from core.spec import Target
 from core.worker.process import ProcessWorker
 from core.worker.protocol import CellFailed, Describe, Release, WorkerLost
 from core.worker.server import inherited
+from core.workload.spec import Target
 
 SERVER = """
 import os, sys, types
-from core.families.code import call_entry
+from core.networks.families.code import call_entry
 from core.worker import server
 from core.worker.protocol import Described, Ready, Released
 

@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-from core.spec import Target
 from core.worker import templates
 from core.worker.process import MARK, ProcessWorker, launch_processes, worker_environment
 from core.worker.protocol import RunBlock, WorkerLost
 from core.worker.templates import Template, Templates, key_of
+from core.workload.spec import Target
 
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")]
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_worker.py")), "template")

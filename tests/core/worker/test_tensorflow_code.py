@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from core.cli.model_code import described_network
-from core.families import LayerCount
-from core.families.code import Code
-from core.spec import Pipeline, Target, Workload
+from core.networks.families import LayerCount
+from core.networks.families.code import Code
 from core.worker.process import ProcessWorker
 from core.worker.protocol import CellFailed, Describe, Described, OpenTraining, Prepare, RunBlock
+from core.workload.spec import Pipeline, Target, Workload
 
 pytestmark = pytest.mark.tensorflow
 

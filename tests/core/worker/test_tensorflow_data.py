@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from core.families import network_from_name
-from core.spec import Workload
+from core.networks.families import network_from_name
+from core.workload.spec import Workload
 from tests.support.owndata import (
     BYTES,
     INFER,

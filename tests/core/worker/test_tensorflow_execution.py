@@ -6,10 +6,10 @@ from unittest import mock
 
 import pytest
 
-from core.analysis.execution import expected
-from core.families import network_from_name
-from core.spec import KERAS_ON_CPU, KERAS_XLA, Target, Workload
+from core.networks.families import network_from_name
 from core.worker.protocol import CellFailed
+from core.workload.execution import expected
+from core.workload.spec import KERAS_ON_CPU, KERAS_XLA, Target, Workload
 
 pytestmark = pytest.mark.tensorflow
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.spec import Pipeline, Target
 from core.worker.protocol import CellFailed, Hello, WorkerError, WorkerLost
+from core.workload.spec import Pipeline, Target
 
 pytestmark = pytest.mark.tensorflow
 
@@ -18,7 +18,7 @@ def load_tensorflow() -> None:
 
     from core.worker.memory import PeakMeter
     from core.worker.tensorflow import engine as worker
-    from core.worker.tensorflow.memory import GpuAllocator
+    from core.worker.tensorflow.devices import GpuAllocator
 
 
 @pytest.mark.parametrize(

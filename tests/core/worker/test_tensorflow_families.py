@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.families import network_from_name
-from core.spec import Pipeline, Target, Workload
+from core.networks.families import network_from_name
 from core.worker.process import ProcessWorker
 from core.worker.protocol import Prepare, Release, RunBlock
+from core.workload.spec import Pipeline, Target, Workload
 
 pytestmark = pytest.mark.tensorflow
 

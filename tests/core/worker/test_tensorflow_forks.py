@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from core.spec import Pipeline, Target, Workload
 from core.worker.process import ProcessWorker, launch_processes, warm_up
 from core.worker.protocol import Prepare, RunBlock
 from core.worker.templates import OFF, TEMPLATES
+from core.workload.spec import Pipeline, Target, Workload
 
 pytestmark = [
     pytest.mark.tensorflow,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from core.families import network_from_name
-from core.spec import Pipeline, Target, Workload
-from core.studies.sweep.loop import added
-from core.studies.sweep.record import LoopCost
+from core.networks.families import network_from_name
+from core.rounds.answer.loop import added
+from core.rounds.run import LoopCost
 from core.worker.process import launch_processes
 from core.worker.protocol import LOOP_PAIRS, CellFailed, LoopTimed, Prepare, RunBlock, TimeLoop
+from core.workload.spec import Pipeline, Target, Workload
 from tests.support.framework import answered
 
 pytestmark = pytest.mark.tensorflow
@@ -30,8 +30,8 @@ import io, json, sys, time
 import keras
 from keras.src.callbacks.callback_list import CallbackList
 from keras.src.utils.progbar import Progbar
-from core.families import network_from_name
-from core.spec import Pipeline, Target, Workload
+from core.networks.families import network_from_name
+from core.workload.spec import Pipeline, Target, Workload
 from core.worker.keras.loop import time_loop
 from core.worker.tensorflow.model import CellStep, build_model
 from core.worker.tensorflow.pipeline import make_feed

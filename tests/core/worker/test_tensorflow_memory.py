@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from core.spec import Pipeline, Target, Workload
-from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryPlan
 from core.studies.memory.run import MemorySearch, run_memory_study
 from core.studies.runner import StudyTools
 from core.worker.clock import WallClock
 from core.worker.process import ROOT, launch_processes
 from core.worker.protocol import Prepare, WorkerError
+from core.workload.spec import Pipeline, Target, Workload
 
 LIMIT = 950_000_000
 ONE = Target(threads=1)
@@ -112,7 +112,7 @@ def test_pages_of_files_take_nothing_of_the_memory_that_is_available(tmp_path: P
 @pytest.mark.parametrize(("threads", "expected"), [(None, 3), (2, 2)])
 def test_the_frameworks_threads_follow_a_cpu_quota(threads: int | None, expected: int) -> None:
     code = f"""
-from core.spec import Target
+from core.workload.spec import Target
 from core.worker.tensorflow import devices
 devices.quota_cores = lambda: 3
 devices.start_devices(Target(threads={threads}), None)

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from core.families import Network, network_from_name
-from core.families.recurrent import Recurrent
-from core.spec import Target, Workload
+from core.networks.families import Network, network_from_name
+from core.networks.families.recurrent import Recurrent
 from core.worker.protocol import CellFailed
+from core.workload.spec import Target, Workload
 
 pytestmark = pytest.mark.tensorflow
 

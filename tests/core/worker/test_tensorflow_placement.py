@@ -19,9 +19,9 @@ from core.traces.trace_names import operation
 from core.worker.protocol import CellFailed, Hello, Prepare
 from core.worker.tensorflow.placement import Placed, verify
 from core.worker.tensorflow.devices import profiled_devices
-from core.worker.tensorflow.trace import trace_steps
+from core.worker.tensorflow.engine import trace_steps
 from core.worker.tensorflow.engine import start
-from core.spec import Pipeline, Target, Workload
+from core.workload.spec import Pipeline, Target, Workload
 
 engine, _ = start(Hello(target=Target()))
 workload = Workload(network="256-256-10")

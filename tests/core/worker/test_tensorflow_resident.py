@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.families import network_from_name
-from core.spec import Pipeline, Target, Workload
+from core.networks.families import network_from_name
+from core.workload.spec import Pipeline, Target, Workload
 
 pytestmark = pytest.mark.tensorflow
 

@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from core.families import network_from_name
-from core.spec import Pipeline, Target, Workload
+from core.networks.families import network_from_name
 from core.worker.process import COMMAND, ProcessWorker
 from core.worker.protocol import CellFailed, Examine, Prepare
+from core.workload.spec import Pipeline, Target, Workload
 
 pytestmark = pytest.mark.tensorflow
 

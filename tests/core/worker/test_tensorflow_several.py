@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from core.families import network_from_name
-from core.spec import KERAS_ON_CPU, Pipeline, Target, Workload
+from core.networks.families import network_from_name
 from core.worker.process import ProcessWorker, launch_processes
 from core.worker.protocol import CellFailed, OpenTraining, Prepare, RunBlock, TimeLoop, TraceSteps
+from core.workload.spec import KERAS_ON_CPU, Pipeline, Target, Workload
 from tests.support.framework import answered
 
 pytestmark = pytest.mark.tensorflow
@@ -99,11 +99,11 @@ import itertools
 import json
 import numpy as np
 import tensorflow as tf
-from core.spec import Pipeline, Target, Workload
+from core.workload.spec import Pipeline, Target, Workload
 from core.worker.feeds import kept, make_arrays
 from core.worker.protocol import CellFailed
 from core.worker.tensorflow.devices import start_devices
-from core.worker.tensorflow.mirrored import check_copies, check_shares, shared_feed
+from core.worker.tensorflow.placement import check_copies, check_shares, shared_feed
 from core.worker.tensorflow.model import CellStep, build_model
 
 BATCH, several = 32, Target.parse("cpu:2")
@@ -194,7 +194,7 @@ import json
 from collections import Counter
 from types import SimpleNamespace as Fake
 import tensorflow as tf
-from core.spec import Target
+from core.workload.spec import Target
 from core.worker.protocol import CellFailed
 from core.worker.tensorflow.devices import start_devices
 from core.worker.tensorflow.placement import Placed, verify

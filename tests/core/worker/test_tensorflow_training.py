@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.families import network_from_name
-from core.spec import Target, Workload
-from core.studies.gradient_noise.answer import noise_scale
-from core.studies.gradient_noise.record import GradientDraw
+from core.networks.families import network_from_name
+from core.studies.noise.answer import noise_scale
+from core.studies.noise.record import GradientDraw
 from core.worker.protocol import CellFailed, OpenTraining, SampleGradients
-from tests.support.noises import Regression
+from core.workload.spec import Target, Workload
+from simulated.noises import Regression
 
 pytestmark = pytest.mark.tensorflow
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.spec import Pipeline, Target, Workload
+from core.worker.cells import Turns
 from core.worker.protocol import Hello, Prepare, RunBlock
-from core.worker.turns import Turns
+from core.workload.spec import Pipeline, Target, Workload
 
 pytestmark = pytest.mark.tensorflow
 
@@ -19,7 +19,7 @@ BLOCK = RunBlock(batch=4, steps=8)
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Return the seconds by which the clock, which measures a device's idle time, jumps ahead."""
-    from core.worker import turns as worker
+    from core.worker import cells as worker
 
     ahead = SimpleNamespace(s=0.0)
     real = worker.time.monotonic

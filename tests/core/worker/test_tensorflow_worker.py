@@ -12,11 +12,11 @@ import numpy as np
 import psutil
 import pytest
 
-from core.families import network_from_name
 from core.machine.cores import spread
-from core.spec import KERAS_ON_CPU, Pipeline, Target, Workload
+from core.networks.families import network_from_name
 from core.worker.process import KEEPER, ProcessWorker, launch_processes, worker_environment
 from core.worker.protocol import CellFailed, Prepare, Release, RunBlock, TraceSteps, WorkerError, WorkerLost
+from core.workload.spec import KERAS_ON_CPU, Pipeline, Target, Workload
 
 pytestmark = pytest.mark.tensorflow
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.families import network_from_name
-from core.spec import Mode, Pipeline, Target, Workload
+from core.networks.families import network_from_name
 from core.worker.process import ProcessWorker, launch_processes
 from core.worker.protocol import (
     LOOP_PAIRS,
@@ -19,6 +18,7 @@ from core.worker.protocol import (
     TraceSteps,
     WorkerError,
 )
+from core.workload.spec import Mode, Pipeline, Target, Workload
 
 pytestmark = [
     pytest.mark.tensorflow,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from core.spec import Pipeline, Target
-from core.worker import turns
+from core.worker import cells
+from core.worker.cells import Turns
 from core.worker.feeds import kept
 from core.worker.step import Step
-from core.worker.turns import Turns
+from core.workload.spec import Pipeline, Target
 
 
 class Counted(Step):
@@ -38,7 +38,7 @@ class Counted(Step):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(now_s=100.0, monotonic=lambda: clock.now_s)
-    monkeypatch.setattr(turns, "time", clock)
+    monkeypatch.setattr(cells, "time", clock)
     return clock
 
 
@@ -65,8 +65,8 @@ def test_a_call_comes_first_where_others_had_their_turn_and_only_there(clock: Si
 @pytest.mark.usefixtures("clock")
 def test_a_long_call_and_a_pipeline_that_was_warmed_up_need_none() -> None:
     made = Turns(Target())
-    assert lead_in(made, Counted(turns.MAX_LEAD_IN_MS + 1)) == 0
-    assert lead_in(made, Counted(turns.MAX_LEAD_IN_MS - 1)) == 1
+    assert lead_in(made, Counted(cells.MAX_LEAD_IN_MS + 1)) == 0
+    assert lead_in(made, Counted(cells.MAX_LEAD_IN_MS - 1)) == 1
     assert lead_in(made, Counted(), already_ms=150.0) == 0
 
 
@@ -86,8 +86,8 @@ def test_a_cpu_target_takes_its_cores_and_gives_them_back_for_a_pipeline(
     monkeypatch: pytest.MonkeyPatch, target: Target, threads: int | None
 ) -> None:
     taken: list[Any] = []
-    monkeypatch.setattr(turns, "quota_cores", lambda: None)
-    monkeypatch.setattr(turns, "Place", lambda count: SimpleNamespace(take=lambda own: taken.append((count, own))))
+    monkeypatch.setattr(cells, "quota_cores", lambda: None)
+    monkeypatch.setattr(cells, "Place", lambda count: SimpleNamespace(take=lambda own: taken.append((count, own))))
     made = Turns(target)
     for pipeline in (Pipeline(), Pipeline(kind="host"), Pipeline(kind="tfdata"), None):
         made.take_place(pipeline)

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from core.analysis.statistics import t_quantile
-from core.evidence import Warning
-from core.schema import UserError
+from core.base.evidence import Warning
+from core.base.schema import UserError
+from core.base.text import in_markdown
+from core.rounds.run import Cell
 from core.studies.check.answer import OCCASION_ALLOWANCE, check_answer
-from core.studies.check.differences import differences
-from core.studies.check.plan import StoredSteps, check_batches, median_steps, stored_steps, usual_batches
-from core.studies.check.words import check_markdown, check_text, notes, sentence
-from core.studies.sweep.record import Cell
-from core.text import in_markdown
-from tests.support.checks import NEW, check_plan, made
-from tests.support.runs import make_environment, make_run
+from core.studies.check.export import check_markdown, check_text, differences, notes, sentence
+from core.studies.check.record import StoredSteps, check_batches, median_steps, stored_steps, usual_batches
+from simulated.checks import NEW, check_plan, made
+from simulated.runs import make_environment, make_run
 
 SIX = (0.99, 1.0, 1.01, 0.995, 1.005, 1.0)
 

@@ -5,14 +5,13 @@ import math
 
 import pytest
 
-from core.evidence import Outcome
-from core.schema import UserError
+from core.base.evidence import Outcome
+from core.base.schema import UserError
+from core.base.text import json_text
+from core.rounds.run import Cell
 from core.studies.check.answer import check_answer
-from core.studies.check.asv import LIST, asv_files
-from core.studies.check.export import bencher_data, check_data
-from core.studies.sweep.record import Cell
-from core.text import json_text
-from tests.support.checks import NEW, OLD, made
+from core.studies.check.export import LIST, asv_files, bencher_data, check_data
+from simulated.checks import NEW, OLD, made
 
 RATIOS = (1.0, 1.02, 0.98, 1.01)
 NAME = "784-128-10 train cpu"

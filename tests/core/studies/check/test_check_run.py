@@ -5,13 +5,13 @@ from collections import Counter
 import pytest
 
 from core.studies.check.answer import check_answer
+from core.studies.check.export import check_text
 from core.studies.check.record import CheckRecord
-from core.studies.check.words import check_text
 from core.studies.runner import Cancelled, StudyFailed
 from core.worker.protocol import Prepare
-from tests.support.checks import NEW, OLD, check_machine, check_plan, checked
-from tests.support.simulation import LAUNCHED, QUIET, Fault, Machine
-from tests.support.tools import StopsLater
+from simulated.checks import NEW, OLD, check_machine, check_plan, checked
+from simulated.simulation import LAUNCHED, QUIET, Fault, Machine
+from simulated.tools import StopsLater
 
 
 def starts(record: CheckRecord) -> int:

@@ -1,6 +1,6 @@
 """Error rate of a check, and its rate of finding a slowdown, on simulated machines with known truth.
 
-Whole checks by the real runner, 60 s of virtual time, with the noise of tests/support/simulation.py: heavy tails, drift
+Whole checks by the real runner, 60 s of virtual time, with the noise of simulated/simulation.py: heavy tails, drift
 of both sides and of one alone, offsets of each process, stalls. Seeded. Each claim is tested twice: on a few checks,
 which reveal a wrong sign, and on as many as its rate needs.
 """
@@ -13,9 +13,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from core.rounds.run import Run
 from core.studies.check.answer import CheckAnswer, check_answer
-from core.studies.sweep.record import Run
-from tests.support.checks import check_machine, check_plan, checked, checked_against, stored_run
+from simulated.checks import check_machine, check_plan, checked, checked_against, stored_run
 
 MANY = (pytest.mark.statistical, pytest.mark.timeout(900))
 

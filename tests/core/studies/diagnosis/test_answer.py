@@ -5,18 +5,18 @@ import re
 
 import pytest
 
-from core.evidence import Interference, ProcessUse
-from core.schema import UserError
-from core.spec import Pipeline, Target, Workload
+from core.base.evidence import Interference, ProcessUse
+from core.base.schema import UserError
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.studies.diagnosis.answer import ORDER, Finding, best_arms, diagnose, judge
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.remedies import REMEDIES
 from core.studies.experiment.effects import Effect
 from core.studies.experiment.record import Experiment
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
+from core.workload.spec import Pipeline, Target, Workload
+from simulated.runs import make_run, planned
 from tests.support.diagnoses import HELPING, make_diagnosis
-from tests.support.runs import make_run, planned
 from tests.support.traced import gpu_cell, with_traces
 
 BEHIND, AHEAD = 8, 256  # batches at which the second target of make_run is behind, and ahead (they cross near 43)

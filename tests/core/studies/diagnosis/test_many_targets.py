@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.schema import UserError
+from core.base.schema import UserError
+from core.rounds.answer.analyse import analyse
 from core.studies.diagnosis.answer import compared, diagnose, is_behind
 from core.studies.diagnosis.run import default_batch, default_target
-from core.studies.sweep.analyse import analyse
 from tests.support.diagnoses import make_diagnosis
 from tests.support.targets import run_of
 

@@ -4,15 +4,15 @@ import math
 
 import pytest
 
-from core.evidence import Setup
-from core.spec import Target, Workload
-from core.studies.diagnosis.readings import Reading, readings, stopwatch_crossover, stopwatch_ms
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
+from core.base.evidence import Setup
+from core.rounds.answer.analyse import analyse
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
+from core.studies.diagnosis.answer import Reading, readings, stopwatch_crossover, stopwatch_ms
 from core.traces.record import HostOp, TracedCell
+from core.workload.spec import Target, Workload
+from simulated.runs import make_run
 from tests.support.points import run_of as points
-from tests.support.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
 

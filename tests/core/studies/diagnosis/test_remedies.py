@@ -2,14 +2,14 @@
 
 import pytest
 
-from core.evidence import Environment, Setup
-from core.frameworks import Compiled, FrameworkName
-from core.spec import Execution, Pipeline, Precision, Target, Workload
+from core.base.evidence import Environment, Setup
+from core.base.frameworks import Compiled, FrameworkName
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Run
 from core.studies.diagnosis.remedies import AS_IS, REMEDIES, arms_for, family, with_remedy
 from core.studies.experiment.record import MAX_ARMS, Arm
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
-from tests.support.runs import make_run, planned
+from core.workload.spec import Execution, Pipeline, Precision, Target, Workload
+from simulated.runs import make_run, planned
 
 STEPS = {"steps-2", "steps-8", "steps-32"}
 HALF = {"precision-float16", "precision-bfloat16"}

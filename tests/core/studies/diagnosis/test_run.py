@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.rounds.answer.analyse import analyse
 from core.studies.diagnosis.answer import best_arms, diagnose
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.remedies import family
@@ -15,11 +16,10 @@ from core.studies.diagnosis.run import (
 )
 from core.studies.progress import Progress
 from core.studies.runner import StudyFailed, StudyTools
-from core.studies.sweep.analyse import analyse
-from tests.support.causes import BATCH, CAUSES, RIGHT, Case, make_case
-from tests.support.runs import planned
-from tests.support.simulation import QUIET, Curve, Fault, Machine, NoiseModel
-from tests.support.tools import tools_for
+from simulated.causes import BATCH, CAUSES, RIGHT, Case, make_case
+from simulated.runs import planned
+from simulated.simulation import QUIET, Curve, Fault, Machine, NoiseModel
+from simulated.tools import tools_for
 
 MANY = pytest.mark.statistical
 ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # unused, since the case's law gives the step time

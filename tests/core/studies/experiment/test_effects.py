@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.analysis.statistics import normal_quantile
-from core.spec import Pipeline, Target, Workload
 from core.studies.experiment.effects import ALLOWANCE, Effect, effects, log_effect
 from core.studies.experiment.record import Arm, ArmBlock, ArmRound, Experiment
+from core.workload.spec import Pipeline, Target, Workload
 
 WORKLOAD = Workload(network="784-128-10")
 

@@ -11,8 +11,8 @@ from core.studies.experiment.run import MAX_STARTS, MIN_STARTS
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, StudyFailed
 from core.worker.protocol import CellFailed, WorkerLost
+from simulated.simulation import Fault, NoiseModel, SimulatedWorker
 from tests.support.experiments import FOUR, Noted, arm, law, machine, measure, processes
-from tests.support.simulation import Fault, NoiseModel, SimulatedWorker
 
 
 def test_a_variant_that_cannot_be_prepared_is_out_and_not_tried_again() -> None:

@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from core.evidence import Interference
-from core.spec import Target
+from core.base.evidence import Interference
 from core.studies.experiment.effects import effects
 from core.studies.experiment.run import MAX_STARTS, MIN_ROUNDS, MIN_STARTS
+from core.workload.spec import Target
+from simulated.simulation import NoiseModel, SimulatedWorker
 from tests.support.experiments import FOUR, GAINS, MIXED, WORKLOAD, machine, measure, processes
-from tests.support.simulation import NoiseModel, SimulatedWorker
 
 
 def test_every_round_holds_every_arm_once() -> None:

@@ -10,18 +10,16 @@ import pytest
 
 from benchmarks.fleet_bands import judged, machine_curve
 from core.analysis.statistics import t_at, t_quantile
-from core.schema import UserError
-from core.studies.fleet.answer import answer_of, bands
-from core.studies.fleet.baseline import against_baseline
+from core.base.schema import UserError
+from core.rounds.answer.condensed import CondensedRun, TargetCurve, condense
+from core.rounds.answer.crossover import ALPHA
+from core.studies.fleet.answer import answer_of, bands, faster_words, headline
 from core.studies.fleet.export import fleet_data, machines_csv
 from core.studies.fleet.text import fleet_text
-from core.studies.fleet.unpaired import common_batches, times_of
-from core.studies.fleet.words import faster_words, headline
+from core.studies.fleet.unpaired import against_baseline, common_batches, times_of
 from core.studies.registry import kind_of, read_any
-from core.studies.sweep.condensed import CondensedRun, TargetCurve, condense
-from core.studies.sweep.crossover import ALPHA
-from tests.support.fleet_studies import LARGE, MIDDLE, SMALL, condensed, machine_run, make_fleet
-from tests.support.runs import true_crossover, true_step_ms
+from simulated.fleet_studies import LARGE, MIDDLE, SMALL, condensed, machine_run, make_fleet
+from simulated.runs import true_crossover, true_step_ms
 
 MANY = (pytest.mark.statistical, pytest.mark.timeout(1800))
 

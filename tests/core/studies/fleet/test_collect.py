@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from core.evidence import Environment
-from core.schema import UserError
+from core.base.evidence import Environment
+from core.base.schema import UserError
+from core.rounds.run import Run
 from core.studies.fleet.collect import Found, collect
 from core.studies.fleet.record import FleetStudy, MachinePrice
-from core.studies.sweep.record import Run
-from tests.support.runs import make_run, planned
+from simulated.runs import make_run, planned
 
 PRICE = MachinePrice(per_hour=2.5, currency="USD", dated="2026-11-22")
 

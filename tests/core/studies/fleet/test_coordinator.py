@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from core.schema import UserError
+from core.base.schema import UserError
 from core.studies.fleet.coordinator import run_fleet
 from core.studies.fleet.record import FleetStudy
 from core.studies.runner import Cancelled, Stop, StudyFailed
-from tests.support.fleets import (
+from simulated.fleets import (
     HARMLESS,
     RETRIED,
     Fault,

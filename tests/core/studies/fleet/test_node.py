@@ -11,20 +11,19 @@ from typing import Any
 
 import pytest
 
-from core.evidence import Process
+from core.base.evidence import Process
+from core.base.schema import UserError
 from core.machine import cores
 from core.machine.lock import machine_lock
-from core.schema import UserError
-from core.spec import Pipeline
+from core.rounds.run import Round, Run
 from core.studies.fleet import messages, node
-from core.studies.fleet.messages import Ended, Garbled, Waits
+from core.studies.fleet.messages import Ended, Garbled, Spool, Waits
 from core.studies.fleet.node import NodeRun
-from core.studies.fleet.spool import Spool
 from core.studies.runner import NullRecorder
-from core.studies.sweep.record import Round, Run
-from tests.support.fleets import GARBAGE, FleetRecorder, records_of, template
-from tests.support.simulation import Curve, Machine
-from tests.support.sweeps import TARGETS, new_run, plan
+from core.workload.spec import Pipeline
+from simulated.fleets import GARBAGE, FleetRecorder, records_of, template
+from simulated.simulation import Curve, Machine
+from simulated.sweeps import TARGETS, new_run, plan
 
 ROOT = Path(__file__).parents[4]
 PLAN = plan("1:64", targets=TARGETS[3:5], budget_s=10.0, trace=False)

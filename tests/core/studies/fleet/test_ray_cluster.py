@@ -17,17 +17,17 @@ from typing import Any
 
 import pytest
 
+from core.base.schema import UserError
 from core.cli import main
-from core.schema import UserError
-from core.spec import Target, Workload
+from core.rounds.plan import SweepPlan
 from core.studies.fleet import coordinator
 from core.studies.fleet.coordinator import run_fleet
 from core.studies.fleet.node import NodeRun
 from core.studies.fleet.ray_cluster import RayCluster
 from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.runner import Stop
-from core.studies.sweep.plan import SweepPlan
-from tests.support.fleets import FleetRecorder
+from core.workload.spec import Target, Workload
+from simulated.fleets import FleetRecorder
 from tests.support.ray_nodes import A_NODE, CLUSTER, LONG, SimulatedNode, children, fleet_plan, start_driver, tools
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]

@@ -5,15 +5,21 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from core.names import are
-from core.spec import Target
-from core.studies.frontier.answer import FrontierAnswer, band_of, frontier_answer, reading, slice_of
-from core.studies.frontier.plan import Setting
-from core.studies.frontier.readings import lead_sentence, sign_of
-from core.studies.frontier.record import FrontierOutcome, FrontierStudy
+from core.studies.frontier.answer import (
+    FrontierAnswer,
+    band_of,
+    frontier_answer,
+    lead_sentence,
+    reading,
+    sign_of,
+    slice_of,
+)
+from core.studies.frontier.record import FrontierOutcome, FrontierStudy, Setting
 from core.worker.protocol import Prepare
-from tests.support.frontiers import FIRST, SMALL, UNUSED, Truth, machine, make_plan, make_study, measure, random_truth
-from tests.support.simulation import QUIET, Machine
+from core.workload.names import are
+from core.workload.spec import Target
+from simulated.frontiers import FIRST, SMALL, UNUSED, Truth, machine, make_plan, make_study, measure, random_truth
+from simulated.simulation import QUIET, Machine
 
 NAMES = ("1 thread", "all threads")
 

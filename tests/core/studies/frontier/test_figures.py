@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.spec import Target
 from core.studies.frontier.answer import FrontierAnswer, frontier_answer, slice_of
-from core.studies.frontier.figures import frontier_figure
-from core.studies.frontier.marks import (
+from core.studies.frontier.figures import (
     TICK_SHARE,
     Who,
     axis_words,
     colour_span,
     fixed_words,
+    frontier_figure,
     ratio_ticks_of,
     size_axis,
     undecided,
     who_is_ahead,
 )
-from core.studies.frontier.plan import Axis, Setting
+from core.studies.frontier.record import Axis, Setting
+from core.workload.spec import Target
 from tests.support.figures import words
 from tests.support.frontier_studies import log2_speed_up, make_frontier_plan, make_frontier_study
 

@@ -7,18 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from core.evidence import Environment
-from core.spec import Target
+from core.base.evidence import Environment
 from core.studies.frontier.answer import frontier_answer
-from core.studies.frontier.costs import ROUNDS, Limits, VisitCosts
-from core.studies.frontier.plan import FrontierPlan
-from core.studies.frontier.record import FrontierStudy
-from core.studies.frontier.run import MAX_FIRST_FAILURES, MAX_LOSSES
+from core.studies.frontier.record import FrontierPlan, FrontierStudy
+from core.studies.frontier.run import MAX_FIRST_FAILURES, MAX_LOSSES, ROUNDS, Limits, VisitCosts
 from core.studies.progress import Progress
 from core.studies.runner import StudyFailed
 from core.worker.protocol import Prepare, WorkerLost
-from tests.support.frontiers import FIRST, SECOND, SMALL, UNUSED, machine, make_plan, measure, random_truth
-from tests.support.simulation import Fault, Machine, NoiseModel, SimulatedWorker
+from core.workload.spec import Target
+from simulated.frontiers import FIRST, SECOND, SMALL, UNUSED, machine, make_plan, measure, random_truth
+from simulated.simulation import Fault, Machine, NoiseModel, SimulatedWorker
 
 TRUTH = random_truth(0)
 

@@ -8,13 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.schema import explain
-from core.spec import Target
+from core.base.schema import explain
 from core.studies.frontier.answer import frontier_answer
 from core.studies.frontier.export import frontier_data
-from core.studies.frontier.plan import FrontierPlan, Setting, growing_families, log_spaced, parse_values
-from core.studies.frontier.record import FrontierStudy
-from tests.support.frontiers import FIRST, make_plan, make_study
+from core.studies.frontier.record import (
+    FrontierPlan,
+    FrontierStudy,
+    Setting,
+    growing_families,
+    log_spaced,
+    parse_values,
+)
+from core.workload.spec import Target
+from simulated.frontiers import FIRST, make_plan, make_study
 
 
 def refused(**changes: Any) -> str:

@@ -7,10 +7,9 @@ import pytest
 
 from core.analysis.gaussian_process import Parameters
 from core.studies.frontier.answer import FrontierAnswer, frontier_answer
-from core.studies.frontier.plan import Setting
-from core.studies.frontier.record import FrontierOutcome
+from core.studies.frontier.record import FrontierOutcome, Setting
 from core.studies.frontier.surface import coordinates, fit_map, next_seed, next_setting, runs_at, seeds, units_of
-from tests.support.frontiers import (
+from simulated.frontiers import (
     SMALL,
     Tie,
     full_grid,

@@ -7,8 +7,8 @@ from core.studies.host.record import host_cells
 from core.studies.host.run import BUDGET_S, MAX_STARTS, ROUNDS, HostPlan, run_host_study
 from core.studies.runner import StudyFailed
 from core.worker.protocol import CellFailed, WorkerLost
-from tests.support.hosts import TRUE_OP_US, TRUE_STEP_US, host_machine, tools_of
-from tests.support.simulation import Fault, NoiseModel, SimulatedWorker
+from simulated.hosts import TRUE_OP_US, TRUE_STEP_US, host_machine, tools_of
+from simulated.simulation import Fault, NoiseModel, SimulatedWorker
 
 
 def test_the_known_costs_of_every_execution_are_found():

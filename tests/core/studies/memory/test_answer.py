@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.spec import MAX_BATCH, Target, Workload
 from core.studies.memory.answer import memory_answer, predict_memory, wilson_interval, wrong_fits
-from tests.support.memories import BASELINE, GB, linear, make_memory_study, make_probe
+from core.workload.spec import MAX_BATCH, Target, Workload
+from simulated.memories import BASELINE, GB, linear, make_memory_study, make_probe
 
 TRUTH = linear(30e6, 50e3)  # 2 GB hold 26,400 samples of it
 MLP = Workload(network="784-512-512-10")

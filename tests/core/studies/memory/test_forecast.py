@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from core.analysis.memory import CONTEXT_BYTES, USUAL, Copies, estimate_bytes
-from core.evidence import Environment
-from core.spec import MAX_BATCH, Target, Workload
+from core.base.evidence import Environment
 from core.studies.memory.forecast import USUAL_SD, _largest, context_bytes, fit_model, forecast, peaks, same_machine
 from core.studies.memory.record import MemoryStudy
-from tests.support.memories import BASELINE, GB, linear, make_memory_study, make_probe
+from core.workload.memory import CONTEXT_BYTES, USUAL, Copies, estimate_bytes
+from core.workload.spec import MAX_BATCH, Target, Workload
+from simulated.memories import BASELINE, GB, linear, make_memory_study, make_probe
 
 CPU = Target()
 NETWORKS = ("784-512-512-10", "784-4096-4096-10", "784-1024x8-10", "784-256x32-10", "2000-64-10", "100-2048x4-10")

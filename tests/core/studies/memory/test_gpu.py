@@ -6,18 +6,17 @@ import sys
 
 import pytest
 
-from core.machine.gpu_memory import free_gpu_bytes
-from core.spec import Target, Workload
+from core.machine.nvml import free_gpu_bytes
 from core.studies.memory.answer import memory_answer
 from core.studies.memory.export import memory_text
-from core.studies.memory.plan import MemoryPlan
-from core.studies.memory.record import MemoryStudy
+from core.studies.memory.record import MemoryPlan, MemoryStudy
 from core.studies.memory.run import CUDA_BYTES, MemorySearch, run_memory_study
 from core.studies.runner import StudyFailed
 from core.worker.protocol import Prepare, Prepared
-from tests.support.fake_nvml import FakeCard, FakeNvml
-from tests.support.memories import GB, MemoryMachine, MemoryWorker, linear
-from tests.support.tools import tools_for
+from core.workload.spec import Target, Workload
+from simulated.fake_nvml import FakeCard, FakeNvml
+from simulated.memories import GB, MemoryMachine, MemoryWorker, linear
+from simulated.tools import tools_for
 
 GPU = Target(device="gpu:0")
 PLAN = MemoryPlan(workload=Workload(network="784-512-512-10"), target=GPU, limit_bytes=6 * GB, budget_s=600.0)

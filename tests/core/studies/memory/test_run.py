@@ -8,16 +8,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.machine.cgroup import Killed
-from core.spec import MAX_BATCH, Target, Workload
 from core.studies.memory.answer import memory_answer
 from core.studies.memory.export import memory_text
-from core.studies.memory.plan import MemoryPlan
-from core.studies.memory.record import MemoryStudy, Probe
+from core.studies.memory.record import MemoryPlan, MemoryStudy, Probe
 from core.studies.memory.run import MOST_PROBES, TOLERANCE, MemorySearch, run_memory_study
 from core.studies.runner import StudyFailed
 from core.worker.protocol import WorkerLost
-from tests.support.memories import BASELINE, GB, MemoryMachine, in_steps, linear, make_probe
-from tests.support.tools import tools_for
+from core.workload.spec import MAX_BATCH, Target, Workload
+from simulated.memories import BASELINE, GB, MemoryMachine, in_steps, linear, make_probe
+from simulated.tools import tools_for
 
 MLP = Workload(network="784-512-512-10")
 LIMIT = 1_200_000_000

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.spec import Pipeline
 from core.studies.experiment.record import Arm
 from core.studies.pipeline.answer import pipeline_answer
 from core.studies.pipeline.input_share import MODERATE, Share, starvation
-from tests.support.pipelines import RESIDENT_MS, make_pipeline_experiment, make_study, true_step_ms
+from core.workload.spec import Pipeline
+from simulated.pipelines import RESIDENT_MS, make_pipeline_experiment, make_study, true_step_ms
 
 
 def share(value: float, half: float = 0.01) -> Share:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.spec import Pipeline
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import pipeline_answer
 from core.studies.pipeline.figures import _CostAxis, calls_figure, cost_figure, feeding_figure
+from core.workload.spec import Pipeline
+from simulated.pipelines import make_pipeline_experiment
 from tests.support.figures import upright, words
-from tests.support.pipelines import make_pipeline_experiment
 
 FIGURES = (feeding_figure, cost_figure, calls_figure)
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.spec import Pipeline, Target, Workload
 from core.studies.experiment.record import MAX_ARMS
 from core.studies.pipeline.plan import DEFAULT_BASE, FIELDS, PipelinePlan, members, setting
-from tests.support.pipelines import make_study
+from core.workload.spec import Pipeline, Target, Workload
+from simulated.pipelines import make_study
 
 COUNT_OR_AUTO = st.one_of(st.integers(1, 64), st.just("auto"))
 BASES = st.builds(

@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 from core.analysis.statistics import chi_square_quantile
-from core.schema import UserError
-from core.spec import Target, Workload
-from core.studies.resolution.answer import MIN_OCCASIONS, resolution, steps_ms
+from core.base.schema import UserError
+from core.rounds.answer.crossover import build_curve
+from core.rounds.answer.observations import observe
+from core.studies.resolution.answer import MIN_OCCASIONS, resolution, shown_from, steps_ms
 from core.studies.resolution.kind import RESOLUTION
-from core.studies.resolution.plan import ResolutionPlan, resolution_plan, spread_batches
-from core.studies.resolution.record import ResolutionStudy
-from core.studies.sweep.crossover import build_curve
-from core.studies.sweep.observations import observe
-from core.studies.sweep.resolution import shown_from
-from tests.support.resolutions import CURVE, made_resolution, make_resolution, plan
-from tests.support.simulation import QUIET, NoiseModel
+from core.studies.resolution.record import ResolutionPlan, ResolutionStudy, resolution_plan, spread_batches
+from core.workload.spec import Target, Workload
+from simulated.resolutions import CURVE, made_resolution, make_resolution, plan
+from simulated.simulation import QUIET, NoiseModel
 
 LOUD = NoiseModel(tail=0.08, process=0.06, cell=0.03)
 STUDY = made_resolution()

@@ -5,28 +5,25 @@ from typing import Any
 
 import pytest
 
-from core.frameworks import FRAMEWORKS
-from core.schema import UserError
-from core.spec import Target
+from core.base.frameworks import FRAMEWORKS
+from core.base.schema import UserError
+from core.rounds.run import Cell
 from core.studies.scaling.answer import Efficiency, ScalingAnswer, Several, paired, scaling_answer
-from core.studies.scaling.export import scaling_data, scaling_text
+from core.studies.scaling.export import (
+    ACCUMULATING,
+    efficiency_words,
+    headline,
+    notes,
+    reasons,
+    remedies,
+    scaling_data,
+    scaling_text,
+)
 from core.studies.scaling.kind import SCALING
 from core.studies.scaling.record import ScalingStudy
-from core.studies.scaling.words import ACCUMULATING, efficiency_words, headline, notes, reasons, remedies
-from core.studies.sweep.record import Cell
-from tests.support.scalings import (
-    BATCHES,
-    FOUR,
-    LOGICAL,
-    ONE,
-    TRUTH,
-    TWO,
-    Truth,
-    make_scaling_study,
-    scaling_plan,
-    setups,
-)
-from tests.support.simulation import Curve
+from core.workload.spec import Target
+from simulated.scalings import BATCHES, FOUR, LOGICAL, ONE, TRUTH, TWO, Truth, make_scaling_study, scaling_plan, setups
+from simulated.simulation import Curve
 
 NEVER = Truth(together_ms=40.0, all_reduce_ms=35.0)
 """Working together costs more than any of these batches takes."""

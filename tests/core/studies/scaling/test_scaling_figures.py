@@ -8,8 +8,8 @@ import pytest
 from core.studies.scaling.answer import scaling_answer
 from core.studies.scaling.figures import efficiency_figure, speed_figure
 from core.studies.scaling.record import ScalingStudy
+from simulated.scalings import FOUR, LOGICAL, ONE, TWO, make_scaling_study
 from tests.support.figures import words
-from tests.support.scalings import FOUR, LOGICAL, ONE, TWO, make_scaling_study
 
 FIGURES = (speed_figure, efficiency_figure)
 MANY = (ONE, TWO, FOUR)

@@ -2,11 +2,10 @@
 
 import pytest
 
-from core.schema import UserError, as_user_error
-from core.spec import Target
-from core.studies.scaling.plan import doubling, of_counts, shared_grid, usual_targets
-from core.studies.scaling.record import ScalingStudy
-from tests.support.scalings import FOUR, LOGICAL, ONE, TWO, make_scaling_study, scaling_plan
+from core.base.schema import UserError, as_user_error
+from core.studies.scaling.record import ScalingStudy, doubling, of_counts, shared_grid, usual_targets
+from core.workload.spec import Target
+from simulated.scalings import FOUR, LOGICAL, ONE, TWO, make_scaling_study, scaling_plan
 
 
 @pytest.mark.parametrize(

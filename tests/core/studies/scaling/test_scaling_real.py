@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from core.rounds.study import SCHEMA_VERSION
 from core.studies.scaling.record import ScalingStudy
-from core.studies.study import SCHEMA_VERSION
 from core.worker.clock import WallClock
 from core.worker.process import launch_processes
-from tests.support.scalings import LOGICAL, scaled, scaling_plan
+from simulated.scalings import LOGICAL, scaled, scaling_plan
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]
 

@@ -8,10 +8,10 @@ from core.studies.progress import Progress
 from core.studies.runner import Cancelled, StudyFailed
 from core.studies.scaling.answer import scaling_answer
 from core.studies.scaling.record import ScalingStudy
-from tests.support.scalings import BATCHES, FOUR, ONE, TWO, scaled, scaling_machine, scaling_plan
-from tests.support.simulation import LAUNCHED, QUIET, Fault
-from tests.support.sweeps import MemoryRecorder
-from tests.support.tools import StopsLater
+from simulated.scalings import BATCHES, FOUR, ONE, TWO, scaled, scaling_machine, scaling_plan
+from simulated.simulation import LAUNCHED, QUIET, Fault
+from simulated.sweeps import MemoryRecorder
+from simulated.tools import StopsLater
 
 
 def test_every_batch_is_measured_in_every_start_by_all_that_share_it_out() -> None:

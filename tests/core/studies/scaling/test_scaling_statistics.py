@@ -1,6 +1,6 @@
 """Coverage of the intervals of a scaling study, on simulated machines.
 
-Whole studies by the real runner, 120 s of virtual time, with the noise of tests/support/simulation.py: heavy tails,
+Whole studies by the real runner, 120 s of virtual time, with the noise of simulated/simulation.py: heavy tails,
 drift of all targets and of one alone, offsets of each process, stalls. Seeded.
 """
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from core.studies.scaling.answer import Several, scaling_answer
-from tests.support.scalings import TRUTH, scaled, scaling_machine, scaling_plan
-from tests.support.simulation import QUIET, NoiseModel
+from simulated.scalings import TRUTH, scaled, scaling_machine, scaling_plan
+from simulated.simulation import QUIET, NoiseModel
 
 MANY = (pytest.mark.statistical, pytest.mark.timeout(900))
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Answer
-from core.studies.sweep.observations import MIN_UNITS, observe, observe_alone
-from core.studies.sweep.record import Run
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import Answer
+from core.rounds.answer.observations import MIN_UNITS, observe, observe_alone
+from core.rounds.run import Run
 
 FOLDER = Path(__file__).parents[4].parent / "shared" / "data" / "busy"
 NAMES = [path.stem for path in sorted(FOLDER.glob("*.json"))]

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.analysis.statistics import Array
-from core.studies.sweep.analyse import speed_ups
-from core.studies.sweep.answer import Machine, SpeedUp, Verdict
-from core.studies.sweep.crossover import (
+from core.rounds.answer.analyse import speed_ups
+from core.rounds.answer.answer import Machine, SpeedUp, Verdict
+from core.rounds.answer.crossover import (
     Curve,
     bend_of,
     build_curve,
@@ -21,8 +21,8 @@ from core.studies.sweep.crossover import (
     curve_of,
     find_crossings,
 )
-from core.studies.sweep.verdict import Pair, decide
-from tests.support.replicates import observed
+from core.rounds.answer.verdict import Pair, decide
+from simulated.replicates import observed
 
 PAIR = Pair(("first", "second"), ("first", "second"))
 

@@ -1,7 +1,7 @@
 """The most important claim: intervals cover the true crossover as often as they say.
 
 Whole sweeps by the real supervisor on simulated machines with known truth. The noise has heavy tails, drift common to
-both targets and of one alone, offsets of each process, and stalls (tests/support/simulation.py). Seeded. Each claim is
+both targets and of one alone, offsets of each process, and stalls (simulated/simulation.py). Seeded. Each claim is
 tested twice: on a few sweeps, which reveal a wrong sign or a wrong bound, and on as many as its rate needs.
 """
 
@@ -12,10 +12,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from core.studies.sweep.analyse import compare
-from core.studies.sweep.answer import Verdict
-from tests.support.simulation import Curve, Machine, NoiseModel, random_curves
-from tests.support.sweeps import plan, sweep
+from core.rounds.answer.analyse import compare
+from core.rounds.answer.answer import Verdict
+from simulated.simulation import Curve, Machine, NoiseModel, random_curves
+from simulated.sweeps import plan, sweep
 
 BUDGETS_S = (30.0, 60.0, 90.0, 180.0)
 MANY = (pytest.mark.statistical, pytest.mark.timeout(900))

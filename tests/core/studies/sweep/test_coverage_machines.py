@@ -2,7 +2,7 @@
 
 Two equal targets may be told apart in at most 3 % of sweeps, at any look at the run: a report while it ran, its state
 when cancelled half-way, its end, and after it was continued. Goals and noise: benchmarks/coverage.py,
-tests/support/noise.py.
+simulated/noise.py.
 """
 
 from types import SimpleNamespace
@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.support.looks import Judged, Looked, claims_of, crossing_targets, equal_targets, looked_at, simulated
-from tests.support.noise import BUSY_MACHINE, QUIET, QUIET_MACHINE, NoiseModel
-from tests.support.simulation import Curve
+from simulated.looks import Judged, Looked, claims_of, crossing_targets, equal_targets, looked_at, simulated
+from simulated.noise import BUSY_MACHINE, QUIET, QUIET_MACHINE, NoiseModel
+from simulated.simulation import Curve
 
 MACHINES = pytest.mark.parametrize("noise", [QUIET_MACHINE, BUSY_MACHINE], ids=["quiet", "busy"])
 MANY = (pytest.mark.statistical, pytest.mark.timeout(3600))

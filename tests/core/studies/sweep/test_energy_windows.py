@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
-from core.evidence import ClockReason
-from core.spec import Target
+from core.base.evidence import ClockReason
+from core.rounds.answer.energy import energy_of
+from core.rounds.plan import ENERGY_SHARE, MOST_ENERGY_S
+from core.rounds.run import EnergyWindow, Run
 from core.studies.runner import Asking, Cancelled, StudyFailed
 from core.studies.sweep import windows
-from core.studies.sweep.energy import energy_of
-from core.studies.sweep.record import EnergyWindow, Run
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.protocol import CellFailed, RunBlock, WorkerError, WorkerLost
+from core.workload.spec import Target
+from simulated.simulation import Curve
+from simulated.sweeps import MemoryRecorder, plan, sweep
+from simulated.tools import tools_for
 from tests.support.meters import PoweredMachine, SimulatedMeter
-from tests.support.simulation import Curve
-from tests.support.sweeps import MemoryRecorder, plan, sweep
-from tests.support.tools import tools_for
 
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 ALONE = (Target(threads=1), Target(threads=2))
@@ -108,7 +109,7 @@ def test_budgets_are_kept_and_one_that_is_too_short_says_how_long_is_enough() ->
         run = measured(machine, budget_s=budget_s)
         assert machine.clock.now_s() <= budget_s + 1.0
         batches = {window.batch for window in taken(run) if window.batch is not None}
-        share_s = min(windows.MOST_S, windows.SHARE * budget_s)
+        share_s = min(MOST_ENERGY_S, ENERGY_SHARE * budget_s)
         assert batches, "the share is enough for one"
         assert len(batches) <= 3 or 2 * windows.CELL_S * len(batches) + windows.IDLE_S <= share_s
         assert run.traces

@@ -8,8 +8,8 @@ import pytest
 
 from core.studies.progress import Progress
 from core.studies.sweep import schedule
-from tests.support.simulation import Machine, NoiseModel, random_curves
-from tests.support.sweeps import plan, sweep
+from simulated.simulation import Machine, NoiseModel, random_curves
+from simulated.sweeps import plan, sweep
 
 
 def first_picture_s(seed: int) -> float:

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from core.analysis import statistics
-from core.schema import MAX_KEYS, UserError
+from core.base.schema import MAX_KEYS, UserError
+from core.rounds.answer import observations, overhead
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.observations import observe
+from core.rounds.run import MAX_CELLS, MAX_NAME, MAX_PROCESSES, MAX_TRACES, MAX_WARNINGS
+from core.rounds.show import export, imports
+from core.rounds.show.imports import read_run
+from core.rounds.study import Record
 from core.studies.registry import read_any, read_record
-from core.studies.study import Record
-from core.studies.sweep import export, imports, observations, overhead
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.imports import read_run
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.observations import observe
-from core.studies.sweep.record import MAX_CELLS, MAX_NAME, MAX_PROCESSES, MAX_TRACES, MAX_WARNINGS
 from tests.support.growth import MOST, growth
 from tests.support.points import run_of
 
@@ -53,7 +54,7 @@ def test_traces_and_names_have_limits() -> None:
 def test_the_first_wrong_item_ends_the_reading_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that reading ends: each error holds its input, and a million of them took gigabytes."""
     counts = []
-    monkeypatch.setattr("core.schema.explain", lambda error: counts.append(error.error_count()) or "no.")
+    monkeypatch.setattr("core.base.schema.explain", lambda error: counts.append(error.error_count()) or "no.")
     refusal({"rounds": [{}] * 1000, "setups": [{}] * 1000, "traces": [{"device": {"steps": [{}] * 1000}}]})
     assert counts
     assert max(counts) < 30

@@ -8,19 +8,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.energy import energy_of, leads
-from core.studies.sweep.export import rounds_csv
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.energy import energy_of, leads
+from core.rounds.run import Run
+from core.rounds.show.export import rounds_csv
+from core.rounds.show.imports import read_run
 from core.studies.sweep.focus import envelope_changes, focus_of
-from core.studies.sweep.imports import read_run
-from core.studies.sweep.record import Run
 from core.studies.sweep.schedule import REPLICATES
 from core.studies.sweep.supervisor import run_sweep
+from simulated.runs import make_run
+from simulated.simulation import Curve, Fault, Machine, NoiseModel, random_ladder, true_bands
+from simulated.sweeps import plan, sweep
+from simulated.tools import tools_for
 from tests.support.points import run_of_steps
-from tests.support.runs import make_run
-from tests.support.simulation import Curve, Fault, Machine, NoiseModel, random_ladder, true_bands
-from tests.support.sweeps import plan, sweep
-from tests.support.tools import tools_for
 
 LADDER = (Curve(0.2, 0.05), Curve(0.5, 0.02), Curve(2.0, 0.005))  # changes at about 10 and 100
 TRIED = tuple(2**i for i in range(11))

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from core.evidence import MAX_TARGETS
-from core.studies.sweep.order import order_of_round
+from core.base.evidence import MAX_TARGETS
+from core.studies.sweep.rotation import order_of_round
 
 
 def test_two_targets_alternate_and_one_stands_alone() -> None:

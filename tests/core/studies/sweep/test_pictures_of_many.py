@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from core.figures.style import DARK_PAPER, PAPER, TARGET_LOOKS
-from core.studies.sweep.analyse import analyse, cell_statistics, compare
-from core.studies.sweep.answer import Band, Boundary, Fastest
-from core.studies.sweep.baseline import ahead_words, baseline_table, is_change
-from core.studies.sweep.compare_figures import interference_figure
-from core.studies.sweep.figures import step_time_figure, throughput_figure
-from core.studies.sweep.overhead_figure import overhead_figure
-from core.studies.sweep.report import html_report
-from core.studies.sweep.speed_up_figure import speed_up_figure
-from core.studies.sweep.subset import only
+from core.rounds.answer.analyse import analyse, cell_statistics, compare
+from core.rounds.answer.answer import Band, Boundary, Fastest
+from core.rounds.answer.baseline import ahead_words, baseline_table, is_change
+from core.rounds.run import only
+from core.rounds.show.compare_figures import interference_figure
+from core.rounds.show.figures import speed_up_figure, step_time_figure, throughput_figure
+from core.rounds.show.overhead_figure import overhead_figure
+from core.rounds.show.report import html_report
 from tests.support.figures import trace, traces_by_mode, upright, words
 from tests.support.targets import COUNTS, run_of
 

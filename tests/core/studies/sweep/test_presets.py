@@ -2,12 +2,12 @@
 
 import pytest
 
-from core.evidence import MAX_TARGETS
-from core.families import network_from_name
-from core.schema import UserError
-from core.spec import Target, Workload
-from core.studies.sweep.plan import SweepPlan
+from core.base.evidence import MAX_TARGETS
+from core.base.schema import UserError
+from core.networks.families import network_from_name
+from core.rounds.plan import SweepPlan
 from core.studies.sweep.presets import PRESETS, Here, another, preset_targets
+from core.workload.spec import Target, Workload
 
 AMPERE, TURING, UNKNOWN = Here(8, "gpu:1", True), Here(8, "gpu:0", False), Here(8, "gpu:0")
 NO_GPU = Here(8)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from core.spec import Target
 from core.studies.sweep.proposal import USUAL_S, budget_words, holds_three_starts, with_proposed_budget
 from core.studies.sweep.schedule import REPLICATES
-from tests.support.simulation import Curve, Machine
-from tests.support.sweeps import plan, sweep
+from core.workload.spec import Target
+from simulated.simulation import Curve, Machine
+from simulated.sweeps import plan, sweep
 
 THREADS = (Target(threads=1), Target(threads=2))
 DEAR = [

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.evidence import Interference
+from core.base.evidence import Interference
+from core.rounds.answer.more_time import extended
+from core.rounds.run import Run
 from core.studies.progress import Progress
 from core.studies.sweep import schedule
 from core.studies.sweep.choice import Choice
 from core.studies.sweep.focus import focus_of
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.more_time import extended
-from core.studies.sweep.record import Run
 from core.studies.sweep.rotation import Rotation
 from core.studies.sweep.supervisor import run_sweep
 from core.studies.sweep.workers import Workers
-from tests.support.simulation import Curve, Fault, Machine, NoiseModel, random_ladder
-from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
-from tests.support.tools import tools_for
+from simulated.simulation import Curve, Fault, Machine, NoiseModel, random_ladder
+from simulated.sweeps import MemoryRecorder, new_run, plan, sweep
+from simulated.tools import tools_for
 
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 EQUAL = (Curve(0.5, 0.01), Curve(0.5, 0.01))

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.rounds.answer.answer import Crossover, Verdict
+from core.rounds.run import Run
 from core.studies.sweep import schedule
-from core.studies.sweep.answer import Crossover, Verdict
 from core.studies.sweep.focus import of_two
-from core.studies.sweep.record import Run
 from core.studies.sweep.schedule import Costs
+from simulated.sweeps import plan
 from tests.support.points import run_of
-from tests.support.sweeps import plan
 
 TRIED = tuple(2**i for i in range(11))
 

@@ -8,17 +8,17 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from core.analysis.memory import estimate_bytes
-from core.spec import Target, Workload
+from core.rounds.answer.analyse import analyse
+from core.rounds.run import Run
 from core.studies.diagnosis.remedies import arms_for, family
-from core.studies.gradient_noise.plan import NoisePlan
-from core.studies.memory.plan import MemoryPlan
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.record import Run
+from core.studies.memory.record import MemoryPlan
+from core.studies.noise.record import NoisePlan
 from core.studies.sweep.schedule import bracket_batches
 from core.worker.protocol import Prepare
-from tests.support.simulation import Curve, Machine, Mirrored
-from tests.support.sweeps import plan, sweep
+from core.workload.memory import estimate_bytes
+from core.workload.spec import Target, Workload
+from simulated.simulation import Curve, Machine, Mirrored
+from simulated.sweeps import plan, sweep
 
 ONE, TWO = Target(device="gpu:0"), Target(device="gpu:0+1")
 LAW = Mirrored(Curve(1.0, 0.02), exchange_ms=0.5)

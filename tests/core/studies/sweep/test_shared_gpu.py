@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from core.spec import Target
-from core.studies.sweep.record import Cell, Run
+from core.rounds.run import Cell, Run
 from core.worker.protocol import CellFailed
-from tests.support.simulation import Curve, Machine
-from tests.support.sweeps import plan, sweep
+from core.workload.spec import Target
+from simulated.simulation import Curve, Machine
+from simulated.sweeps import plan, sweep
 
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 GRAPH, XLA = Target(device="gpu:0", execution="graph"), Target(device="gpu:0", execution="xla")

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from core.evidence import Interference
+from core.base.evidence import Interference
+from core.rounds.answer.analyse import analyse
+from core.rounds.plan import SweepPlan
+from core.rounds.run import Cell, Run
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, Stop, StudyFailed
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.protocol import WorkerLost
-from tests.support.simulation import Curve, Fault, Machine, NoiseModel
-from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
-from tests.support.tools import tools_for
+from simulated.simulation import Curve, Fault, Machine, NoiseModel
+from simulated.sweeps import MemoryRecorder, new_run, plan, sweep
+from simulated.tools import tools_for
 
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 EQUAL = (Curve(0.5, 0.01), Curve(0.5, 0.01))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.studies.sweep.analyse import analyse
+from core.rounds.answer.analyse import analyse
 from core.worker.protocol import CellFailed
-from tests.support.simulation import Curve, Fault, Machine
-from tests.support.sweeps import MemoryRecorder, plan, sweep
+from simulated.simulation import Curve, Fault, Machine
+from simulated.sweeps import MemoryRecorder, plan, sweep
 
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 

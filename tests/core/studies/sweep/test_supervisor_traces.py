@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
+from core.rounds.answer.analyse import analyse
+from core.rounds.run import Run
 from core.studies.progress import Progress
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.record import Run
-from core.studies.sweep.tracing import steps_to_trace
+from core.studies.sweep.workers import steps_to_trace
 from core.traces.record import TracedCell
 from core.worker.protocol import CellFailed, Traced, WorkerError, WorkerLost
-from tests.support.simulation import Curve, Machine, NoiseModel
-from tests.support.sweeps import MemoryRecorder, plan, sweep
+from simulated.simulation import Curve, Machine, NoiseModel
+from simulated.sweeps import MemoryRecorder, plan, sweep
 
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 

@@ -7,22 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.evidence import Interference, ProcessUse, Warning
-from core.hardware.host_kinds import costs_of_kind
+from core.base.evidence import Interference, ProcessUse, Warning
+from core.base.schema import UserError
+from core.hardware.host import costs_of_kind
 from core.hardware.plausible import card_curve
-from core.schema import UserError
-from core.selfcheck.private import UNSAID
+from core.selfcheck.record import UNSAID
 from core.studies.kind import Context
 from core.studies.runner import Cancelled
 from core.studies.validation.answer import Factor, common_factor, validation
 from core.studies.validation.figures import validation_figure
 from core.studies.validation.kind import VALIDATION
-from core.studies.validation.plan import CONDITIONS, NETWORKS, Prediction, parts
-from core.studies.validation.record import ValidationStudy, private
+from core.studies.validation.record import CONDITIONS, NETWORKS, Prediction, ValidationStudy, parts, private
 from core.studies.validation.run import new_study
-from tests.support.runs import make_run
-from tests.support.selfchecks import GPU
-from tests.support.validations import HOST, SPEC, Card, made_validation, make_validation, plan
+from simulated.runs import make_run
+from simulated.selfchecks import GPU
+from simulated.validations import HOST, SPEC, Card, made_validation, make_validation, plan
 
 
 @pytest.mark.parametrize("factor", [0.6, 1.0, 1.5])

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from core.families.code import Code
-from core.spec import Workload
-from core.studies.gradient_noise.plan import NoisePlan
-from core.studies.sweep.record import Run
+from core.networks.families.code import Code
+from core.rounds.run import Run
+from core.studies.noise.record import NoisePlan
 from core.ui.batch import draft
 from core.userdata.arrays import DataError
 from core.userdata.source import Source
-from tests.support.runs import make_run, planned
+from core.workload.spec import Workload
+from simulated.runs import make_run, planned
 
 RUN = make_run(1, label="measured")
 DRAFT = draft.NoiseDraft(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.families import families
-from core.studies.frontier.plan import AXES, Axis, Setting, growing_families
+from core.networks.families import families
+from core.studies.frontier.record import AXES, Axis, Setting, growing_families
 from core.ui.frontier.draft import AxisRange, FrontierDraft, build_plan, fixed_choices, usual_range
 
 RANGES: dict[Axis, AxisRange] = {

@@ -7,14 +7,14 @@ import pytest
 
 from core.hardware.catalogue import CardPrice, catalogue
 from core.hardware.compare import compare, sort_readings
-from core.hardware.conditions import Conditions
 from core.hardware.decision import decide
+from core.hardware.host import Conditions
 from core.hardware.interval import REGION_WORDS, errors
-from core.spec import Target
-from core.studies.sweep.best_cpu import cpu_targets
+from core.rounds.answer.best_cpu import cpu_targets
 from core.ui.hardware import draft
-from tests.support.hosts import cells_of, cpu_run, make_costs
-from tests.support.runs import make_run
+from core.workload.spec import Target
+from simulated.hosts import cells_of, cpu_run, make_costs
+from simulated.runs import make_run
 
 BATCHES = (1, 4, 16, 60, 256)
 RUN = cpu_run(lambda batch: 0.5 + 0.2 * batch, BATCHES)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Fit
+from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import Fit
 from core.traces.record import HostOp, TracedCell
 from core.ui.overhead import words
-from tests.support.runs import make_run
+from simulated.runs import make_run
 from tests.support.traced import GEMM, HOST_OPS, RELU, cpu_cell, gpu_cell
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from core.families import families, network_from_name
-from core.schema import UserError
-from core.spec import Pipeline, Target, Workload, geometric_grid, parse_batches
-from core.studies.sweep.plan import SweepPlan
-from core.ui.sweep.address import FIELDS, MAX_VALUE, read, written
+from core.base.schema import UserError
+from core.networks.families import families, network_from_name
+from core.rounds.plan import SweepPlan
 from core.ui.sweep.draft import untouched
+from core.ui.sweep.settings import FIELDS, MAX_VALUE, read, written
+from core.workload.spec import Pipeline, Target, Workload, geometric_grid, parse_batches
 
 MLP = network_from_name("784-512-512-10")
 USUAL = untouched(Workload(network=MLP), (Target(threads=1), Target(threads=2)))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.families import network_from_name
+from core.networks.families import network_from_name
 from core.ui.sweep.draft import Draft, build
 
 PLENTY = 64_000_000_000

@@ -1,0 +1,113 @@
+"""Base classes of families whose networks are defined by a graph, and the parsing of short names."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from functools import lru_cache
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from core.base.schema import UserError
+from core.networks.architecture.build import build
+from core.networks.architecture.counts import LayerCount, count, output_shape
+from core.networks.architecture.graph import Graph, Layer
+from core.networks.families.base import Network
+
+MAX_NAME = 200  # characters of a short name
+MOVING = frozenset({"Flatten", "Reshape", "Permute", "Identity", "Dropout"})
+
+
+class GraphNetwork(Network):
+    """A family defined by its :attr:`graph`. The frozen class must be hashable, since counts are cached per network."""
+
+    @property
+    @abstractmethod
+    def graph(self) -> Graph:
+        """The network's layers as a graph."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return _graph(self).input_shape
+
+    @property
+    def vocabulary(self) -> int | None:
+        return _graph(self).vocabulary
+
+    @property
+    def classes(self) -> int:
+        return _output_shape(self)[-1]
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        return _output_shape(self)[:-1]
+
+    @property
+    def from_logits(self) -> bool:
+        """True if the outputs still lack their softmax or, with one class, their sigmoid."""
+        return ends_in(_graph(self)) != ("sigmoid" if self.classes == 1 else "softmax")
+
+    @property
+    def layers(self) -> tuple[LayerCount, ...]:
+        return _counts(self)
+
+    def build(self, keras: Any) -> Any:
+        return build(keras, _graph(self))
+
+
+class SizedNetwork(GraphNetwork):
+    """A graph determined by a few sizes, which may in combination be too large to count."""
+
+    def check_sizes(self) -> None:
+        """Raise ValueError with a clause if the sizes are inconsistent."""
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> Self:
+        self.check_sizes()
+        _ = self.layers  # counting refuses anything too large
+        return self
+
+
+def outputs_layer(classes: int, source: str) -> Layer:
+    """Return the Dense layer at the end: logits, or the probability if there is one class."""
+    sigmoid = {"activation": "sigmoid"} if classes == 1 else {}
+    return Layer("outputs", "Dense", {"units": classes, **sigmoid}, (source,))
+
+
+def ends_in(graph: Graph) -> str:
+    """Return the activation function of the network's output, ignoring layers that only move values."""
+    by_name = {layer.name: layer for layer in graph.layers}
+    last = by_name[graph.output]
+    while last.kind in MOVING and last.inputs[0] in by_name:
+        last = by_name[last.inputs[0]]
+    options = by_name[last.shares].options if last.shares else last.options
+    return "softmax" if last.kind == "Softmax" else str(options.get("activation") or "linear")
+
+
+@lru_cache(maxsize=256)
+def _graph(network: GraphNetwork) -> Graph:
+    return network.graph
+
+
+@lru_cache(maxsize=256)
+def _counts(network: GraphNetwork) -> tuple[LayerCount, ...]:
+    return count(_graph(network))
+
+
+@lru_cache(maxsize=256)
+def _output_shape(network: GraphNetwork) -> tuple[int, ...]:
+    return output_shape(_graph(network))
+
+
+def parts_of(name: str, pattern: re.Pattern[str], what: str, example: str) -> dict[str, str]:
+    """Return the named groups of a short name, without absent ones. Raises UserError."""
+    match = pattern.fullmatch(name.strip().lower()) if len(name) <= MAX_NAME else None
+    if match is None:
+        raise UserError(f"“{name[:60]}” is no {what}; write it as in {example}.")
+    return {key: value for key, value in match.groupdict().items() if value is not None}
+
+
+def number_pattern(text: str) -> re.Pattern[str]:
+    """Return the pattern of a short name, in which ``{group}`` stands for an integer of at most nine digits."""
+    return re.compile(re.sub(r"\{([a-z_]+)\}", r"(?P<\1>\\d{1,9})", text), re.ASCII)

@@ -1,0 +1,1 @@
+"""Rounds of measurement: their record, the answer derived from it, and its display."""

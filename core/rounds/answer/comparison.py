@@ -1,0 +1,154 @@
+"""Comparison of several runs: their verdicts, and the settings in which they differ. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from core.base.evidence import same_machine
+from core.base.numbers import interval_words, number
+from core.figures.style import machine_parts
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.workload.names import notations, side_by_side
+
+MAX_COMPARED = 6
+LETTERS = "ABCDEF"
+"""Names of the runs of a comparison in its chart, table and sentences."""
+
+
+class Row(NamedTuple):
+    """One run of a comparison as text."""
+
+    letter: str
+    run: str
+    machine: str
+    day: str
+    targets: str
+    verdict: str
+
+
+def comparison_rows(runs: Sequence[Run], answers: Sequence[Answer]) -> tuple[Row, ...]:
+    """Return one row per run, in the order given."""
+    machines, targets = _machines(runs), _targets(runs)
+    return tuple(
+        Row(letter, run.name, machines[index], run.created_at[:10], targets[index], answer.verdict.sentence)
+        for index, (letter, run, answer) in enumerate(zip(LETTERS, runs, answers, strict=False))
+    )
+
+
+def differences(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return a sentence for each of network, targets, machine and pipeline that differs between the runs."""
+    plans = [run.plan for run in runs]
+    kinds: tuple[tuple[str, Sequence[str]], ...] = (
+        ("networks", [plan.workload.title if plan else "unknown" for plan in plans]),
+        ("targets", _targets(runs)),
+        ("machines", _machines(runs)),
+        ("pipelines", [plan.pipeline.title if plan else "unknown" for plan in plans]),
+    )
+    return tuple(f"Different {what}. {_grouped(values)}." for what, values in kinds if len(set(values)) > 1)
+
+
+def _grouped(values: Sequence[str]) -> str:
+    """Return ``A and C: x; B: y``."""
+    groups: dict[str, list[str]] = {}
+    for letter, value in zip(LETTERS, values, strict=False):
+        groups.setdefault(value, []).append(letter)
+    return "; ".join(f"{' and '.join(letters)}: {value}" for value, letters in groups.items())
+
+
+def _targets(runs: Sequence[Run]) -> list[str]:
+    """Return the targets of each run, named by what differs among all of them."""
+    every = list(dict.fromkeys(name for run in runs for name in run.target_names))
+    names = dict(zip(every, notations(every), strict=True))
+    return [side_by_side([names[target] for target in run.target_names]) for run in runs]
+
+
+def _machines(runs: Sequence[Run]) -> list[str]:
+    """Return the machine of each run; different machines with the same description are numbered."""
+    parts = [machine_parts(run.environment) if run.environment is not None else [] for run in runs]
+    words = [", ".join(part) or "unknown" for part in parts]
+    found: list[str] = []
+    for index, run in enumerate(runs):
+        alike = [other for other in range(index) if words[other] == words[index]]
+        same = next((other for other in alike if _is_same(runs[other], run)), None)
+        others = len({found[other] for other in alike})
+        found.append(words[index] + (f", machine {others + 1}" if others else "") if same is None else found[same])
+    return found
+
+
+def _is_same(first: Run, second: Run) -> bool:
+    return same_machine(first.environment, second.environment) is not False
+
+
+class Estimate(NamedTuple):
+    """A positive value with its 95 % bounds."""
+
+    value: float
+    low: float
+    high: float
+
+
+def ratio(first: Estimate, second: Estimate) -> Estimate:
+    """Return the ratio ``second`` / ``first`` of independent estimates."""
+    a, b = (Estimate(*map(math.log, one)) for one in (first, second))
+    middle = b.value - a.value
+    below = math.hypot(b.value - b.low, a.high - a.value)
+    above = math.hypot(b.high - b.value, a.value - a.low)
+    return Estimate(*map(math.exp, (middle, middle - below, middle + above)))
+
+
+def stated(runs: Sequence[Run], answers: Sequence[Answer]) -> tuple[str, ...]:
+    """Return a sentence for each run but the first, A, on how it differs from A.
+
+    It compares crossovers if each run has one, else speed-ups, else step times at the largest common batch.
+    """
+    first = runs[0], answers[0]
+    return tuple(
+        f"{letter} against {LETTERS[0]}: {_against(first, other)}"
+        for letter, *other in list(zip(LETTERS, runs, answers, strict=False))[1:]
+    )
+
+
+def _against(first: Sequence[Any], second: Sequence[Any]) -> str:
+    a, b = _crossover(*first), _crossover(*second)
+    if a is not None and b is not None and a[1] == b[1]:
+        here, there = (interval_words(*one[0]) for one in (b, a))
+        return f"the crossover is at batch {here} instead of {there}, 95 % intervals ({_clear(ratio(a[0], b[0]))})."
+    for what, values in (("the speed-up is {} times as high", _speed_ups), ("a step takes {} times as long", _times)):
+        of_a, of_b = values(first[1]), values(second[1])
+        if both := of_a.keys() & of_b.keys():
+            batch = max(both)
+            found = ratio(of_a[batch], of_b[batch])
+            words = what.format(number(found.value))
+            interval = f"95 % interval {number(found.low)} to {number(found.high)}"
+            return f"at batch {batch:,} {words}, {interval} ({_clear(found)})."
+    return "no batch has an interval in both, so nothing is said of their difference."
+
+
+def _crossover(run: Run, answer: Answer) -> tuple[Estimate, int] | None:
+    """Return the crossover and the target that is faster above it; None unless there is exactly one."""
+    found = answer.verdict.crossovers
+    bounds = _estimate(found[0].batch, found[0].low, found[0].high) if len(found) == 1 else None
+    return None if bounds is None else (bounds, run.target_names.index(found[0].ahead_after))
+
+
+def _speed_ups(answer: Answer) -> dict[int, Estimate]:
+    """Return the speed-ups of the second target over the first, by batch."""
+    found = {one.batch: _estimate(one.ratio, one.low, one.high) for one in answer.speed_ups}
+    return {batch: one for batch, one in found.items() if one is not None}
+
+
+def _times(answer: Answer) -> dict[int, Estimate]:
+    """Return the step times of the first target, by batch."""
+    found = {cell.batch: _estimate(cell.step_ms, cell.low_ms, cell.high_ms) for cell in answer.cells if not cell.target}
+    return {batch: one for batch, one in found.items() if one is not None}
+
+
+def _clear(found: Estimate) -> str:
+    return "not clear" if found.low <= 1 <= found.high else "clear"
+
+
+def _estimate(value: float, low: float | None, high: float | None) -> Estimate | None:
+    return None if low is None or high is None or low <= 0 else Estimate(value, low, high)

@@ -1,0 +1,97 @@
+"""Actual settings of each target of a run: the execution it resolved to, why, and whether its float32 was TF32.
+
+They are reported by the worker that ran it. Older runs, which did not record this, chose graph, xla or eager
+explicitly, so the plan gives it, without a reason; whether they used TF32 follows from the card and the switch, which
+they recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.base.frameworks import Compiled
+from core.base.text import sentence_case
+from core.rounds.run import Run
+from core.workload.execution import expected, has_tf32, precision_words, running_words, setting_words
+from core.workload.spec import AS_ASKED, Target
+
+TF32_SWITCH = "tensor_float_32"  # "on" or "off" among the versions of older runs' GPU processes
+
+
+@dataclass(frozen=True)
+class RanAs:
+    """Actual settings of one target. ``why`` is None if not recorded; ``tf32`` is None if unknown or irrelevant."""
+
+    target: Target
+    execution: Compiled
+    why: str | None
+    tf32: bool | None
+
+    @property
+    def words(self) -> str:
+        return setting_words(self.target, self.execution, self.why, self.tf32)
+
+    @property
+    def precision(self) -> str:
+        return precision_words(self.target, self.tf32)
+
+    @property
+    def data(self) -> dict[str, object]:
+        return {"execution": self.execution, "why": self.why, "precision": self.target.precision, "tf32": self.tf32}
+
+
+def ran_as(run: Run, index: int) -> RanAs | None:
+    """Return the actual settings of that target; None if unknown: without a plan, or before Keras's own choice was
+    made.
+    """
+    if run.plan is None:
+        return None
+    target, tf32 = run.plan.targets[index], _tf32(run, index)
+    said = [setup for setup in run.setups if setup.target == index and setup.execution is not None]
+    if said and said[-1].execution is not None:
+        return RanAs(target, said[-1].execution, said[-1].execution_why, tf32)
+    return None if target.execution == "keras" else RanAs(target, target.execution, None, tf32)
+
+
+def ran_words(run: Run) -> tuple[str, ...]:
+    """Return one text per target with known settings, to show beside the verdict."""
+    return tuple(words for index in range(len(run.names)) if (words := _words(run, index)))
+
+
+def ran_line(run: Run, target: int | None = None) -> tuple[str, ...]:
+    """Join the texts of all targets, or of one, into a line for captions; empty if nothing is known."""
+    indices = range(len(run.names)) if target is None else (target,)
+    words = [words for index in indices if (words := _words(run, index))]
+    return (f"{'. '.join(words)}.",) if words else ()
+
+
+def _words(run: Run, index: int) -> str:
+    """Describe a target's settings; empty if unknown. Of two targets the device tells which is meant; of more the text
+    takes the name, and repeats nothing that the name says.
+    """
+    found, name = ran_as(run, index), run.names[index]
+    if found is None or len(run.names) <= 2:
+        return "" if found is None else found.words
+    why = None if found.why == AS_ASKED else found.why
+    running = running_words(found.target, found.execution, why, found.tf32)
+    return "" if running in name else f"{sentence_case(name)}: {running}"
+
+
+def resolved_target(run: Run, index: int) -> Target:
+    """Return the target with its actual execution as recorded, else with the one Keras is expected to choose."""
+    assert run.plan is not None
+    target, found = run.plan.targets[index], ran_as(run, index)
+    execution = found.execution if found is not None else expected(run.plan.workload.network, target).execution
+    return target.model_copy(update={"execution": execution})
+
+
+def _tf32(run: Run, index: int) -> bool | None:
+    assert run.plan is not None
+    mine = [process for process in run.processes if process.target == index]
+    if not mine or not run.plan.targets[index].is_gpu:
+        return None
+    if mine[-1].tf32 is not None:
+        return mine[-1].tf32
+    gpus = run.environment.gpus if run.environment is not None else ()
+    has, switch = has_tf32(run.plan.targets[index].device, gpus), mine[-1].versions.get(TF32_SWITCH)
+    return None if has is None or switch is None else switch == "on" and has

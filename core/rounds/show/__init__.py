@@ -1,0 +1,1 @@
+"""Display of rounds and their answer: figures, tables, exports and reports. Pure functions."""

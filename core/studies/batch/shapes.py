@@ -1,0 +1,195 @@
+"""Data types of the answer to “which batch should we train with?”, for pages, figures, export and the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.base.evidence import Label, Warning
+from core.base.numbers import byte_size
+from core.rounds.answer.answer import Verdict
+from core.studies.batch.prices import Price
+from core.studies.noise.answer import TrainingNoise
+
+PointLabel = Label | Literal["interpolated"]
+Edge = Literal["smallest", "largest", "memory"]
+NEAR_BEST = 0.05
+"""Batches within 5 % of the best are considered equally good."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A value with its 95 % interval; bounds are None if the data cannot support one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def times(self, factor: float) -> Quantity:
+        bounds = (None if bound is None else factor * bound for bound in (self.low, self.high))
+        return Quantity(factor * self.value, *bounds)
+
+    def inverse(self, factor: float = 1.0) -> Quantity:
+        """Return ``factor`` divided by the quantity."""
+        bounds = (None if bound is None else factor / bound for bound in (self.high, self.low))
+        return Quantity(factor / self.value, *bounds)
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """Largest batch that fits a target within ``limit_bytes``, with its interval.
+
+    ``label`` tells if it was predicted or tried.
+    """
+
+    largest: int
+    low: int | None = None
+    high: int | None = None
+    label: Label | Literal["predicted"] = "predicted"
+    limit_bytes: int | None = None
+
+    @property
+    def within(self) -> str:
+        """The limit as the end of a clause: “ within 4 GB”, empty if unknown."""
+        return "" if self.limit_bytes is None else f" within {byte_size(self.limit_bytes)}"
+
+
+@dataclass(frozen=True)
+class BatchPoint:
+    """One target at one batch.
+
+    ``label`` is that of the step time; values predicted from it are labelled ``predicted``. ``steps`` and ``time_s``
+    lead to the target loss (None if no loss was reached, or without a noise study); ``relative_time`` is relative to
+    this target's best. Costs are in the prices' currency. ``fits`` is None if no memory limit is known.
+    """
+
+    batch: int
+    label: PointLabel
+    step_ms: Quantity
+    samples_per_s: Quantity
+    us_per_sample: Quantity
+    fits: bool | None = None
+    steps: Quantity | None = None
+    time_s: Quantity | None = None
+    relative_time: Quantity | None = None
+    cost_per_million: Quantity | None = None
+    cost_per_epoch: Quantity | None = None
+    cost_to_loss: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class BestBatch:
+    """The best batch and, from ``low`` to ``high``, those within 5 % of it.
+
+    ``edge`` is set if the best is at the end of the range: larger or smaller ones might be better (``largest``,
+    ``smallest`` measured) or are impossible (``memory``).
+    """
+
+    batch: int
+    low: int
+    high: int
+    label: PointLabel
+    edge: Edge | None = None
+
+
+@dataclass(frozen=True)
+class TargetBatches:
+    """One target: its points by rising batch, measured and in between, with the best batch by each measure.
+
+    ``index`` is its number in the run, ``name`` its notation and ``title`` its display name.
+    """
+
+    index: int
+    name: str
+    title: str
+    points: tuple[BatchPoint, ...]
+    memory: MemoryLimit | None
+    best_throughput: BestBatch | None
+    best_time: BestBatch | None
+    price: Price | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The recommended target and batch.
+
+    ``clear``: better by the measure ``by`` at 95 % than every other target at its own best batch; True if there is no
+    other. ``target`` is in notation.
+    """
+
+    target: str
+    batch: int
+    by: Literal["time", "throughput"]
+    clear: bool
+
+
+@dataclass(frozen=True)
+class LossCrossover:
+    """The batch from which ``target`` reaches the loss faster than ``other`` does at *its own best* batch.
+
+    ``until`` is the batch beyond which it no longer does (None: up to the end of its range). ``low`` and ``high`` are
+    the 95 % interval of ``batch``, None if outside the range. ``batch`` is None if the target does so nowhere;
+    ``sentence`` then gives the reason.
+    """
+
+    target: str
+    other: str
+    other_best: int
+    batch: float | None
+    low: float | None
+    high: float | None
+    until: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class CostCrossover:
+    """A batch at which the target with the cheaper sample changes to ``cheaper_after``, for batches above it."""
+
+    batch: float
+    low: float | None
+    high: float | None
+    cheaper_after: str
+
+
+@dataclass(frozen=True)
+class CostAnswer:
+    """Cost comparison of two targets.
+
+    ``dearer`` has the higher hourly price (None: equal prices). ``cheaper`` is set if one target has the cheaper sample
+    throughout.
+    """
+
+    prices: tuple[Price, Price]
+    dearer: str | None
+    crossovers: tuple[CostCrossover, ...]
+    cheaper: str | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class BatchAnswer:
+    """Answer on the batch to train with.
+
+    ``sentences`` begin with the verdict, the wording of ``choice`` (None if no batch fits). ``step_verdict`` is the
+    run's own, on step times. ``noise`` and everything derived from it is None without a noise study. ``targets`` are
+    those with a measured batch; ``costs`` compare each priced target with the baseline, which is the first.
+    """
+
+    targets: tuple[TargetBatches, ...]
+    step_verdict: Verdict
+    noise: TrainingNoise | None
+    loss_crossovers: tuple[LossCrossover, ...]
+    costs: tuple[CostAnswer, ...]
+    epoch_samples: int | None
+    label: Label
+    sentences: tuple[str, ...]
+    choice: Choice | None = None
+    warnings: tuple[Warning, ...] = ()
+
+    @property
+    def cost_sentences(self) -> tuple[str, ...]:
+        return tuple(cost.sentence for cost in self.costs)
+
+    def target(self, name: str) -> TargetBatches:
+        return next(target for target in self.targets if target.name == name)

@@ -1,7 +1,0 @@
-"""Replaces modules by made-up ones on import, in a process with this on its path (:mod:`tests.support.made_up`)."""
-
-import sys
-
-from tests.support.made_up.replaced import Replaced
-
-sys.meta_path.insert(0, Replaced())
