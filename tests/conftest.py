@@ -30,7 +30,7 @@ TIMELESS = settings(
 settings.register_profile("same", TIMELESS, derandomize=True)
 settings.register_profile("random", TIMELESS, derandomize=False)
 settings.load_profile("same")
-SLOW = ("browser", "tensorflow", "statistical", "processes", "ray")
+SLOW = ("browser", "tensorflow", "statistical", "pages", "processes", "ray")
 MOST_PROCESSES = 8  # each holds Streamlit and Plotly in memory
 POSTGRES = "BREAKEVEN_TEST_POSTGRES_URL"
 LEFT_OUT = pytest.StashKey[Counter[str]]()

@@ -14,6 +14,8 @@ from simulated.noise import BUSY_MACHINE, HOG, QUIET, QUIET_MACHINE, CoreModel, 
 from simulated.scatter import PAIR, STEP, THREADS, Bench, offsets, swept, visits, windows
 from simulated.simulation import Machine
 
+pytestmark = pytest.mark.statistical
+
 APART = unbound(QUIET_MACHINE, usual=(0, 1), away_per_s=0.0)
 
 

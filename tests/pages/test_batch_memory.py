@@ -20,7 +20,7 @@ from tests.support.study_pages import start
 
 FULL = "The answer in full"
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
 
 def test_memory_is_predicted_until_it_is_confirmed(engine: Any) -> None:

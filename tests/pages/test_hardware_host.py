@@ -22,7 +22,7 @@ from tests.support.batch_page import RUN, kept
 from tests.support.hardware_page import ACCURACY, CLEAR, STEPS, STUDY, traces
 from tests.support.study_pages import start
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
 
 def test_an_assumed_host_is_measured_on_demand(engine: Any) -> None:

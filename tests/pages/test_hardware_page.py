@@ -27,7 +27,7 @@ from tests.support.hardware_page import CLEAR, LABELS, STEP, STEPS, gpu_run, tra
 
 BATCHES = (1, 8, 64, 512)
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
 
 def test_one_sentence_and_one_picture_say_what_is_clear_and_what_is_not(engine: Any) -> None:

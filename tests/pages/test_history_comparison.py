@@ -9,7 +9,7 @@ from core.workload.spec import Target
 from simulated.pages import keep, open_page, text_of, titles
 from simulated.runs import make_run, planned
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
 
 @pytest.mark.parametrize("count", [2, 3, 6])

@@ -26,7 +26,7 @@ from tests.support.frontier_studies import make_frontier_study
 from tests.support.study_pages import MADE
 from tests.support.study_pages import keep as keep_study
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 every_kind = pytest.mark.parametrize("kind", MADE)
 
 

@@ -27,6 +27,8 @@ from tests.support import study_pages
 from tests.support.hostile import ACTING, HOSTILE, MARKUP
 from tests.support.hostile_records import hostile_records, mark, texts_of
 
+pytestmark = pytest.mark.pages
+
 RECORDS, FILLER = hostile_records()
 RUN = RECORDS["sweep"]
 TEXT_ONLY = {"options", "default", "id", "form_id", "page", "query_string", "alt", "columns", "config", "url", "value",

@@ -13,7 +13,7 @@ from simulated.runs import make_run
 from tests.support.energies import with_energy
 from tests.support.traced import gpu_cell, with_traces
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.pages]
 
 FOLDS = ("What the GPU was doing", "Energy a sample")
 BUSY, ENERGY = "How busy the GPU was, by batch size", "Energy a sample, by batch size"

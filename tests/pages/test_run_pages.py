@@ -13,7 +13,7 @@ from simulated.pages import chart_titles, keep, open_page, running, says, sweepi
 from simulated.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 RUN = with_traces(make_run(4, label="measured"), cpu_cell(8), gpu_cell(32), gpu_cell(1024))
 EMPTY = RUN.model_copy(update={"rounds": (), "cells": (), "traces": ()})
 POINTS = "target,batch,step_ms\n" + "".join(

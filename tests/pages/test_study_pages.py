@@ -28,7 +28,7 @@ from tests.support.places import (
 )  # fmt: skip
 from tests.support.study_pages import MADE, start
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
 
 def left_s(at: Any) -> float:

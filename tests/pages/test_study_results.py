@@ -17,7 +17,7 @@ from tests.support.frontier_studies import log2_speed_up, make_frontier_study
 from tests.support.places import DIAGNOSIS, FRAMED, FRONTIER, PIPELINE, SCALING, STUDIES, Place
 from tests.support.study_pages import keep
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
 every_study = pytest.mark.parametrize("place", STUDIES, ids=str)
 every_frame = pytest.mark.parametrize("place", FRAMED, ids=str)

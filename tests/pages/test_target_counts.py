@@ -11,6 +11,8 @@ from simulated.pages import keep, open_page, text_of, titles
 from tests.support.targets import run_of
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
+pytestmark = pytest.mark.pages
+
 OF_A_RUN = ("crossover", "overhead", "batch", "diagnosis", "hardware")
 OPENED = [(page, count) for count in (1, 3, 6) for page in OF_A_RUN]
 OPENED += [(page, 6) for page in navigation.PAGES if page not in OF_A_RUN]

@@ -17,7 +17,7 @@ from simulated.pages import open_page, says, text_of, titles, unfold
 from simulated.validations import made_validation, plan
 from tests.support.study_pages import keep
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 PICTURE = "Measured over predicted step time"
 
 

@@ -44,6 +44,7 @@ def test_a_worker_that_is_slower_is_a_claim(cli: Command, equal: Machine) -> Non
     assert data["equal"] is False
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("equal", "data_dir")
 def test_it_is_kept_as_a_study_and_later_ones_know_it(cli: Command, tmp_path: Path) -> None:
     out = tmp_path / "resolution.json"

@@ -50,6 +50,7 @@ def test_a_lost_target_still_gives_an_honest_verdict(cli: Command, machine: Mach
     assert "out_of_memory" in {cell.outcome for cell in read_run(out_file.read_bytes(), "run.json").cells}
 
 
+@pytest.mark.statistical
 def test_what_the_gpu_did_and_its_energy_are_said(
     cli: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ import json
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -215,6 +215,7 @@ def test_what_resembles_nothing_is_told_where_the_names_are(asked: str):
         find_gpu(asked, CARDS)
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=60))
 def test_any_text_is_a_card_or_a_sentence(text: str):
     try:

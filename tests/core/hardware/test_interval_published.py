@@ -13,6 +13,8 @@ from core.hardware.catalogue import GpuSpec, catalogue
 from core.hardware.constants import constants
 from core.hardware.host import kinds
 
+pytestmark = pytest.mark.statistical
+
 needs_data = pytest.mark.skipif(not available(), reason="needs the published measurements in ../shared/data/published")
 A_CARD = 500
 """Maximum number of points per source and card."""

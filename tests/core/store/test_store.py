@@ -286,6 +286,7 @@ def test_a_database_of_another_program_is_left_alone(url: str) -> None:
         Store(url)
 
 
+@pytest.mark.statistical
 def test_a_long_history_is_listed_fast(store: Store) -> None:
     """Check a budget of 50 ms for 300 runs of 34 cells, in CPU time, since the machine may be busy."""
     run = make_run(batches=tuple(range(1, 18)), processes=1, passes=1, rounds_per_pass=1)

@@ -39,6 +39,7 @@ def gone_on(machine: Machine, run: Run) -> Run:
     return longer
 
 
+@pytest.mark.statistical
 def test_a_short_sweep_goes_on_until_its_crossover_is_as_narrow_as_was_asked() -> None:
     machine, run = measured(CROSSING, 20.0, 1)
     before = analyse(run)
@@ -50,6 +51,7 @@ def test_a_short_sweep_goes_on_until_its_crossover_is_as_narrow_as_was_asked() -
     assert before.verdict.crossovers[0].low < 43 < before.verdict.crossovers[0].high
 
 
+@pytest.mark.statistical
 def test_of_a_narrow_crossover_the_interval_is_halved() -> None:
     left = []
     for seed in (2, 3, 4):
@@ -71,6 +73,7 @@ def test_an_open_verdict_asks_for_time_and_is_clear_with_it() -> None:
     assert analyse(gone_on(machine, run)).verdict.kind == "ahead"
 
 
+@pytest.mark.statistical
 def test_what_is_open_among_three_is_clear_with_the_time_it_asks_for() -> None:
     machine, run = measured((Curve(0.3, 0.02), Curve(0.9, 0.003), Curve(0.95, 0.0055)), 90.0, 3)
     found = analyse(gone_on(machine, run)).fastest

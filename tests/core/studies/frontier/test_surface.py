@@ -64,6 +64,7 @@ def compared() -> list[Compared]:
     return found
 
 
+@pytest.mark.statistical
 def test_a_quarter_of_the_grid_gives_the_same_contour(compared: list[Compared]) -> None:
     for one in compared:
         assert one.visits <= QUARTER

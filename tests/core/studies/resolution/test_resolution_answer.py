@@ -30,6 +30,7 @@ def test_the_difference_is_half_of_the_verdicts_interval_at_the_median_batch() -
     assert found.low < found.difference < found.high
 
 
+@pytest.mark.statistical
 def test_a_noisier_machine_shows_larger_differences_only() -> None:
     quiet, loud = (make_resolution(noise=noise, budget_s=40.0) for noise in (NoiseModel(), LOUD))
     assert 2 * resolution(quiet).difference < resolution(loud).difference
@@ -43,6 +44,7 @@ def test_differences_from_there_on_are_shown_and_a_quarter_of_it_is_not() -> Non
         assert bool((at.high < 0).all()) is shows, factor
 
 
+@pytest.mark.statistical
 def test_equal_targets_come_out_equal_and_different_ones_do_not() -> None:
     assert resolution(make_resolution(noise=QUIET, budget_s=20.0)).is_equal
     unequal = resolution(made_resolution(factor=1.3))

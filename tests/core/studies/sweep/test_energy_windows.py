@@ -19,6 +19,8 @@ from simulated.sweeps import MemoryRecorder, plan, sweep
 from simulated.tools import tools_for
 from tests.support.meters import PoweredMachine, SimulatedMeter
 
+pytestmark = pytest.mark.statistical
+
 CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 ALONE = (Target(threads=1), Target(threads=2))
 

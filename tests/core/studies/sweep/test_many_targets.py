@@ -117,6 +117,7 @@ def test_rounds_gather_around_every_boundary() -> None:
         assert len(near) > 2, "sizes between those of the plan"
 
 
+@pytest.mark.statistical
 def test_a_sweep_of_many_ends_early_when_every_boundary_is_narrow() -> None:
     machine = Machine(LADDER)
     run = sweep(machine, plan(count=3, budget_s=900.0))
@@ -125,6 +126,7 @@ def test_a_sweep_of_many_ends_early_when_every_boundary_is_narrow() -> None:
     assert all(change.width <= 0.25 for change in focus_of(run).changes)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 6])
 def test_the_budget_is_kept(count: int) -> None:
     for budget_s in (15.0, 90.0):

@@ -24,6 +24,7 @@ from simulated.selfchecks import GPU
 from simulated.validations import HOST, SPEC, Card, made_validation, make_validation, plan
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("factor", [0.6, 1.0, 1.5])
 def test_the_factor_of_a_card_lies_within_its_interval(factor: float) -> None:
     study = make_validation(Card(factor, seed=3))
@@ -37,6 +38,7 @@ def test_the_factor_of_a_card_lies_within_its_interval(factor: float) -> None:
     assert shown is (factor != 1)
 
 
+@pytest.mark.statistical
 def test_truth_that_differs_by_network_widens_the_interval_and_counts_outside() -> None:
     off = dict(zip(NETWORKS, (0.4, 1.0, 1.0, 1.0, 2.5), strict=True))
     found = validation(make_validation(Card(by_network=off, seed=2)))
