@@ -15,22 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evidence.keras_notebooks import keras_rows
-from benchmarks.evidence.more_cards import MORE_CARDS
+from benchmarks import hardware_given
 from benchmarks.evidence.operations import available
-from benchmarks.evidence.recent_networks import recent_rows
-from benchmarks.evidence.rows import NetworkRow
 from benchmarks.evidence.table import Array
-from benchmarks.evidence.vendor_networks import LAMBDA
 from benchmarks.hardware_classes import (
     NETWORKS_LIKE,
     REGIONS,
@@ -43,7 +38,6 @@ from benchmarks.hardware_classes import (
     without_own_fold,
 )
 from benchmarks.hardware_cv import (
-    NEVER_FITTED,
     Data,
     by_chip,
     by_source,
@@ -51,15 +45,10 @@ from benchmarks.hardware_cv import (
     fitted_without,
     held_out,
     load,
-    network_rows,
 )
 from benchmarks.hardware_fit import CACHE_SHARE, CACHE_SPEED, PARAMETERS, SERVER_OP_US, Fitted
 from core.hardware import constants, interval
-from core.hardware.catalogue import GpuSpec, catalogue
-from core.hardware.host import costs_of_kind
-from core.hardware.interval import ErrorClass, Modelled
-from core.hardware.plausible import card_curve
-from core.workload.execution import expected
+from core.hardware.interval import ErrorClass
 
 WAYS = ("chip", "source")
 LARGE = 32
@@ -113,7 +102,7 @@ def main() -> None:
         write_constants(fitted)
         write_hosts(fitted, spreads(found, 0.95))
         write_errors(data, found, classes(found, wider), low, high)
-    print_as_given()
+    hardware_given.report()
 
 
 def print_year(data: Data, found: Judged, start: Array) -> None:
@@ -221,46 +210,6 @@ def print_coverage(found: Judged, low: Array, high: Array) -> None:
         print(f"  {name:36} {shares}  {row['high_over_low']:5.2f}  ({row['points']:,} points)")
     for level in (0.9, 0.95):
         print(f"  spread of hosts, {level:.0%}: { ({kind: round(f, 2) for kind, f in spreads(found, level).items()}) }")
-
-
-def print_as_given() -> None:
-    """Print how published steps of whole networks lie in the intervals that a user is given by what is shipped: with
-    the conditions that the source names, and with none named. The constants know these steps."""
-    cards = {**catalogue(), **MORE_CARDS}
-    rows = [row for row in network_rows() if row.gpu not in NEVER_FITTED and not row.upper]
-    recent = {row.source for row in recent_rows()} | {LAMBDA}
-    print("\nIn the 95 % intervals that users are given (shipped constants): inside, median error, high over low")
-    for named in (True, False):
-        groups_of: dict[tuple[str, str], list[tuple[float, float, float]]] = defaultdict(list)
-        withheld = 0
-        for row in rows:
-            point = _given(row, cards[row.gpu], named=named)
-            if point is None:
-                withheld += 1
-                continue
-            printed = (
-                row.step_ms + row.resolution_ms >= point.low_ms and row.step_ms - row.resolution_ms <= point.high_ms
-            )
-            values = (float(printed), abs(point.step_ms / row.step_ms - 1), point.high_ms / point.low_ms)
-            kind = "under fit" if row.conditions.under_fit else row.kind
-            for group in (kind, "after 2020" if row.source in recent else "to 2020"):
-                groups_of[group, row.workload.mode].append(values)
-                groups_of[group, "all"].append(values)
-        for (group, mode), every in sorted(groups_of.items()):
-            inside, off, width = np.array(every).T
-            words = "named" if named else "nothing named"
-            figures = f"{inside.mean():6.1%} {np.median(off):6.1%} {np.median(width):5.2f}"
-            print(f"  {words:14} {group:12} {mode:6} {figures} ({len(every):,} steps)")
-        recurrent = sum(row.kind == "recurrent" for row in keras_rows())
-        print(f"  without a number: {withheld} of {len(rows):,}, and {recurrent} recurrent ones")
-
-
-def _given(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Modelled | None:
-    conditions = row.conditions if named else replace(row.conditions, build="unnamed")
-    execution = expected(row.workload.network, row.conditions.as_built(row.target)).execution
-    costs = costs_of_kind(row.host if named else "unnamed", execution)
-    (point,) = card_curve(spec, row.workload, row.target, (row.batch,), costs, conditions).points
-    return point if isinstance(point, Modelled) else None
 
 
 def write_constants(fitted: Fitted) -> None:

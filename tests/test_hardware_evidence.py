@@ -5,7 +5,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from benchmarks.evidence.operations import Column, Points
+from benchmarks import hardware_given
+from benchmarks.evidence.operations import Column, Points, available
 from benchmarks.evidence.rows import NetworkRow
 from benchmarks.evidence.table import Evidence, groups, joined, of_networks, of_points
 from benchmarks.hardware_classes import (
@@ -201,3 +202,12 @@ def test_the_fit_finds_known_constants_despite_outliers_and_a_hosts_line() -> No
     line = _line({3.0: 0.16, 23.0: 0.36, 43.0: 0.56})
     assert (line.step_ms, line.op_ms) == (pytest.approx(0.13), pytest.approx(0.01))
     assert _line({1.0: 0.05}) == MachineHost(0.05, 0.0)
+
+
+@pytest.mark.skipif(not available(), reason="needs the published steps in ../shared/data/published")
+def test_both_models_are_compared_on_every_published_step() -> None:
+    rows = [row for row in hardware_given.network_rows() if row.gpu not in hardware_given.NEVER_FITTED]
+    keys = [hardware_given.key(row) for row in rows if not row.upper]
+    assert len(set(keys)) == len(keys) > 2000
+    assert set(keys) == set(hardware_given.earlier())
+    assert sum(named is None for named, _ in hardware_given.earlier().values()) == 277
