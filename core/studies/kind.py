@@ -50,6 +50,7 @@ class Task(Generic[P, R]):
 class Kind(Task[P, R], Generic[P, R, A]):
     """Study whose record is kept. ``title`` names the kind for people.
 
+    With ``of_a_run`` a page shows a study only together with the run that it belongs to.
     ``answer`` derives the conclusions of a record (raises UserError if there are none), ``text`` formats them as lines
     and ``export`` as one JSON object that holds the record under ``record``, or is the record. ``example`` is a shipped
     record, a file in ``core/data``. With ``streams`` the plan is the record itself, without rounds or stopped, and its
@@ -63,6 +64,7 @@ class Kind(Task[P, R], Generic[P, R, A]):
     export: Callable[[R, A, Context], dict[str, Any]]
     example: str | None = None
     streams: bool = False
+    of_a_run: bool = False
 
     @property
     def noun(self) -> str:

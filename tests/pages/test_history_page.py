@@ -15,7 +15,8 @@ from core.rounds.study import run_id_of
 from core.store.tables import RUNS
 from core.studies.kind import Context
 from core.studies.registry import kind_of, kinds
-from core.ui import history, kept
+from core.ui import kept
+from core.ui.history import page as history
 from core.ui.share import json_bytes
 from simulated.noises import make_noise_study
 from simulated.pages import damage, keep, open_page, text_of

@@ -27,5 +27,6 @@ DIAGNOSIS: Kind[DiagnosisPlan, Diagnosis, DiagnosisAnswer] = Kind(
     text=lambda diagnosis, answer, context: diagnosis_text(_run(context), diagnosis, answer),
     export=lambda diagnosis, answer, _: diagnosis_data(diagnosis, answer),
     example="example_diagnosis.json",
+    of_a_run=True,
 )
 KIND = DIAGNOSIS

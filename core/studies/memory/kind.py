@@ -17,5 +17,6 @@ MEMORY: Kind[MemorySearch, MemoryStudy, MemoryAnswer] = Kind(
     text=lambda study, answer, _: memory_text(study, answer),
     export=lambda study, answer, _: memory_data(study, answer),
     example="example_memory.json",
+    of_a_run=True,
 )
 KIND = MEMORY

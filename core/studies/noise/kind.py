@@ -26,5 +26,6 @@ GRADIENT_NOISE: Kind[NoisePlan, NoiseStudy, TrainingNoise] = Kind(
     text=lambda study, noise, _: noise_text(study, noise),
     export=lambda study, noise, _: noise_data(study, noise),
     example="example_noise.json",
+    of_a_run=True,
 )
 KIND = GRADIENT_NOISE

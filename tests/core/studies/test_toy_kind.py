@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import core.cli
 import core.studies
-from core.cli import commands, main
+from core.cli import main
 from core.store import Store
 from core.studies.jobs import Jobs
 from core.studies.kind import Context, Kind
@@ -139,7 +139,7 @@ def command(folder: Path, machine: Starting, monkeypatch: pytest.MonkeyPatch) ->
     """Register the command on simulated workers."""
     assert folder
     made = importlib.import_module("core.cli.startup").startup_command
-    monkeypatch.setitem(commands.commands, "startup", made)
+    assert made.name == "startup"
     monkeypatch.setattr("core.worker.process.launch_processes", machine.launch)
     monkeypatch.setattr("core.worker.clock.WallClock", lambda: machine.clock)
     monkeypatch.setattr("core.machine.interference.InterferenceSampler", lambda: None)
