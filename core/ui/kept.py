@@ -61,7 +61,7 @@ def file(summary: Summary) -> None:
 def data(summary: Summary) -> dict[str, Any]:
     """Return the export; only the record if it supports no answer."""
     kind, record, context = _read(summary)
-    record = registry.whole(record)
+    record = registry.whole(kind, record)
     try:
         return kind.export(record, kind.answer(record, context), context)
     except UserError:

@@ -11,7 +11,6 @@ from streamlit.testing.v1 import AppTest
 
 from core.base.text import sentence_case
 from core.rounds.show.export import run_json
-from core.rounds.study import run_id_of
 from core.store.tables import RUNS
 from core.studies.kind import Context
 from core.studies.registry import kind_of, kinds
@@ -254,7 +253,11 @@ def test_the_file_of_a_study_comes_back_recorded_and_once(engine: Any, kind: str
     assert f"{sentence_case(words)} was here already and had been deleted; it is back." in upload()
     assert len(names(at)) == 2
     (found,) = engine.store.summaries(kind)
-    assert (found.label, found.created_at, found.run_id) == ("recorded", record.created_at, run_id_of(record))
+    assert (found.label, found.created_at, found.run_id) == (
+        "recorded",
+        record.created_at,
+        kind_of(kind).about(record).run_id,
+    )
 
 
 @pytest.mark.parametrize("kind", ["sweep", *MADE])
