@@ -17,12 +17,12 @@ from core.studies.registry import kind_of, kinds
 from core.ui import kept
 from core.ui.history import page as history
 from core.ui.share import json_bytes
+from simulated.frontier_studies import make_frontier_study
+from simulated.kinds import RUN
 from simulated.noises import make_noise_study
 from simulated.pages import damage, keep, open_page, text_of
 from simulated.pipelines import make_pipeline_experiment
 from simulated.runs import make_run
-from tests.support.batch_page import RUN
-from tests.support.frontier_studies import make_frontier_study
 from tests.support.study_pages import MADE
 from tests.support.study_pages import keep as keep_study
 
