@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.server import open_browser, running_server
-from core.ui.navigation import PAGES
+from core.ui import menu
 
 FIRST_GOAL_S, GOAL_S = 5.0, 2.0
 PATIENCE_MS = 60_000
@@ -87,7 +87,7 @@ def later_openings(repeats: int) -> list[Opening]:
     found = []
     with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, open_browser() as browser:
         known = _tab(browser)
-        for name in PAGES:
+        for name in menu.pages():
             opening(known, server.address, name, "once")
         known.goto("about:blank")  # an open page would keep polling
         for _ in range(repeats):
@@ -95,7 +95,7 @@ def later_openings(repeats: int) -> list[Opening]:
             found.append(opening(fresh, server.address, "", "new browser"))
             found.append(opening(fresh, server.address, "", "reload"))
             fresh.context.close()
-            for name in PAGES:
+            for name in menu.pages():
                 again = known.context.new_page()
                 again.set_default_timeout(PATIENCE_MS)
                 found.append(opening(again, server.address, name, "later"))

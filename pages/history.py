@@ -1,6 +1,7 @@
 """History: every study kept here, and comparisons."""
 
-from core.ui import history, navigation
+from core.ui import navigation
+from core.ui.history import page
 
 navigation.guard()
-history.show()
+page.show()

@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from core.ui import demo, frame, machine, method_text, navigation, resolution, selfcheck
+from core.ui import frame, machine, method_text, navigation
 from core.ui.hardware import published
+from core.ui.method import demo, resolution, selfcheck
 
 navigation.guard()
 frame.top("How are these numbers made?")

@@ -15,64 +15,42 @@ FRAMEWORKS = {"tensorflow", "keras", "torch", "jax"}
 FOLDERS = ("tensorflow", "jax", "torch", "pytorch", "litert", "keras")
 FRAMEWORK_MODULES = tuple(f"core.worker.{folder}." for folder in FOLDERS)
 
-LAYERS = (
-    "core.base.text",
-    "core.base.schema",
-    "core.base",
-    "core.networks.architecture",
-    "core.networks",
-    "core.workload.spec",
-    "core.workload",
-    "core.machine",
-    "core.userdata",
-    "core.traces",
-    "core.worker",
-    "core.analysis",
-    "core.figures",
-    "core.rounds.study",
-    "core.rounds.plan",
-    "core.rounds.run",
-    "core.rounds.ran_as",
-    "core.rounds.answer",
-    "core.rounds.show",
-    "core.studies.text_report",
-    "core.studies.progress",
-    "core.studies.deadlines",
-    "core.studies.runner",
-    "core.studies.runner",
-    "core.studies.pauses",
-    "core.studies.kind",
-    "core.studies.sweep",
-    "core.studies.check",
-    "core.studies.resolution",
-    "core.studies.scaling",
-    "core.studies.fleet",
-    "core.studies.experiment",
-    "core.studies.pipeline",
-    "core.studies.diagnosis",
-    "core.studies.frontier",
-    "core.studies.memory",
-    "core.studies.noise",
-    "core.studies.host",
-    "core.studies.registry",
-    "core.studies.store_queue",
-    "core.studies.jobs",
-    "core.studies.batch",
-    "core.hardware",
-    "core.selfcheck",
-    "core.studies.validation",
-    "core.store",
-    "core.notebook",
-    "core.cli",
-    "core.ui",
-    "core.__main__",
-    "pages",
-    "dashboard",
-    "app",
+KINDS = tuple(f"core.studies.{init.parent.name}" for init in sorted((ROOT / "core" / "studies").glob("*/__init__.py")))
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("core.base.text",),
+    ("core.base.schema",),
+    ("core.base",),
+    ("core.networks.architecture",),
+    ("core.networks",),
+    ("core.workload.spec",),
+    ("core.workload",),
+    ("core.machine",),
+    ("core.userdata",),
+    ("core.traces",),
+    ("core.worker",),
+    ("core.analysis",),
+    ("core.figures",),
+    ("core.rounds.study",),
+    ("core.rounds.plan",),
+    ("core.rounds.run",),
+    ("core.rounds.ran_as",),
+    ("core.rounds.answer",),
+    ("core.rounds.show",),
+    ("core.studies",),
+    (*KINDS, "core.hardware", "core.selfcheck"),
+    ("core.store",),
+    ("core.notebook",),
+    ("core.cli",),
+    ("core.ui",),
+    ("core.__main__",),
+    ("pages",),
+    ("dashboard",),
+    ("app",),
 )
 """Layers from the ground up; a module belongs to the longest name that it begins with, and imports nothing of a later
-one.
+layer. Folders of one layer may import each other, without a circle.
 """
+PLACES = {name: number for number, names in enumerate(LAYERS) for name in names}
 
 PACKAGES = (
     "core",
@@ -113,9 +91,14 @@ def roots(module: str) -> set[str]:
 
 
 def layer(module: str) -> int:
-    own = [i for i, prefix in enumerate(LAYERS) if f"{module}.".startswith(f"{prefix}.")]
+    return PLACES[place(module)]
+
+
+def place(module: str) -> str:
+    """Return the longest name in LAYERS that a module begins with."""
+    own = [name for name in PLACES if f"{module}.".startswith(f"{name}.")]
     assert own, f"{module} belongs to no layer; name its folder in LAYERS"
-    return max(own, key=lambda i: len(LAYERS[i]))
+    return max(own, key=len)
 
 
 OURS = [module for module in MODULES if module not in PACKAGES]
@@ -125,7 +108,7 @@ def test_there_is_something_to_check() -> None:
     assert len(SOURCES) > 40
     assert any("streamlit" in roots(module) for module in OURS)
     assert any("tensorflow" in roots(module) for module in OURS)
-    assert {LAYERS[layer(module)] for module in OURS} == set(LAYERS), "a layer without a module"
+    assert {place(module) for module in OURS} == set(PLACES), "a name in LAYERS without a module"
 
 
 def test_no_module_imports_one_of_a_later_layer() -> None:

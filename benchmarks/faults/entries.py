@@ -15,12 +15,12 @@ from unittest.mock import patch
 
 from benchmarks.faults.cases import Findings
 from core.cli import main
-from simulated.simulation import Curve, Machine, NoiseModel
+from simulated.kinds import STILL
+from simulated.simulation import Curve, Machine
 
 TRACEBACK = "Traceback (most recent call last)"
 LONGEST_SENTENCE = 2_000
 CURVES = (Curve(0.3, 0.02), Curve(0.9, 0.003))
-STILL = NoiseModel(0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -18,22 +18,16 @@ import numpy as np
 from benchmarks.faults import mutate
 from benchmarks.faults.cases import Findings
 from core.rounds.run import Run
-from core.studies.registry import load_example
+from core.studies.sweep.kind import SWEEP
 from simulated import keras_files
-from simulated.fleet_studies import make_fleet
-from simulated.hosts import make_host_study
-from simulated.memories import linear, make_memory_study
-from simulated.noises import exact_noise_study
-from simulated.resolutions import made_resolution
-from simulated.runs import make_run
-from simulated.scalings import make_scaling_study
+from simulated.kinds import cases
 from simulated.traces import gpu_trace
-from simulated.validations import made_validation
 
 
 @cache
 def good_run() -> Run:
-    return make_run(batches=(1, 8, 64, 256), with_failures=True)
+    run: Run = good_record(SWEEP.name)
+    return run
 
 
 @cache
@@ -50,37 +44,7 @@ def good_csv() -> str:
 @cache
 def good_record(kind: str) -> Any:
     """Return a small valid record of that kind."""
-    made: dict[str, Callable[[], Any]] = {
-        "sweep": good_run,
-        "host": lambda: make_host_study(rounds=2),
-        "noise": lambda: exact_noise_study(good_run(), 600.0),
-        "memory": _memory_of_the_run,
-        "fleet": lambda: make_fleet(((0.3, 0.02), (0.5, 0.008)), batches=(4, 32, 256)),
-        "resolution": made_resolution,
-        "validation": _small_validation,
-        "scaling": lambda: make_scaling_study(batches=(32, 64), processes=2, rounds=2, trace=(64,)),
-    }
-    return made[kind]() if kind in made else _thinned(load_example(kind))
-
-
-def _small_validation() -> Any:
-    made = made_validation()
-    return made.model_copy(update={"sweeps": tuple(map(_thinned, made.sweeps[:1]))})
-
-
-def _memory_of_the_run() -> Any:
-    plan = good_run().plan
-    assert plan is not None
-    made = make_memory_study(linear(30e6, 20e3), workload=plan.workload)
-    return made.model_copy(update={"plan": made.plan.model_copy(update={"target": plan.targets[0]})})
-
-
-def _thinned(record: Any) -> Any:
-    """Return a shipped example with few of its rounds."""
-    if hasattr(record, "experiment"):
-        reruns = tuple(one.model_copy(update={"run": _thinned(one.run)}) for one in record.reruns[:1])
-        return record.model_copy(update={"experiment": _thinned(record.experiment), "reruns": reruns})
-    return record.model_copy(update={"rounds": record.rounds[:12]})
+    return cases()[kind].small_study()
 
 
 @cache

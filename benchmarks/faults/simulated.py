@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.faults.cases import FIRST_HANG_S, LATE_S, LATE_SHARE, CaseClass, Findings
 from benchmarks.faults.planted import FaultyMachine, How, Planted
-from benchmarks.faults.scenarios import MAKE, Scenario, numbers_of
+from benchmarks.faults.scenarios import MAKE, numbers_of
 from core.base.evidence import Outcome
 from core.base.schema import UserError
 from core.studies.kind import Context
@@ -17,6 +17,7 @@ from core.studies.progress import Progress
 from core.studies.registry import kinds
 from core.studies.runner import StudyTools
 from simulated.causes import make_case
+from simulated.kinds import Scenario
 from simulated.sweeps import MemoryRecorder
 
 NEAR = 1e-4  # relative; the change that makes each number unique is far smaller

@@ -2,13 +2,15 @@
 
 Installed as a package the same program is called ``breakeven``, and without a command it opens the dashboard. Exit
 status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
-failure, also of a check that ``selfcheck`` makes; ``check`` has its own (:mod:`core.cli.check`). Modules that are slow
-to load are imported where a command needs them; only worker processes, and the one that ``devices --probe`` starts,
-ever load a framework.
+failure, also of a check that ``selfcheck`` makes; ``check`` has its own (:mod:`core.cli.check`). A command is found by
+its module in this package, ``core/cli/<command>.py``. Modules that are slow to load are imported where a command needs
+them; only worker processes, and the one that ``devices --probe`` starts, ever load a framework.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import traceback
 from collections.abc import Sequence
 
@@ -18,54 +20,37 @@ from core import __version__
 from core.base.numbers import headers
 from core.base.schema import UserError
 from core.base.text import cut
-from core.cli.answers import verdict
-from core.cli.batch import batch_command
-from core.cli.check import check_command
-from core.cli.dashboard import dashboard
-from core.cli.devices import devices
-from core.cli.diagnose import diagnose_command
-from core.cli.fleet import fleet_command
-from core.cli.frontier import frontier_command
-from core.cli.gpus import gpus_command
-from core.cli.memory import memory_command
-from core.cli.pipeline import pipeline_command
-from core.cli.predict import predict_command
-from core.cli.prune import prune
-from core.cli.report import report
-from core.cli.resolution import resolution_command
-from core.cli.scaling import scaling_command
-from core.cli.selfcheck import selfcheck_command
-from core.cli.sweep import sweep
 from core.cli.terminal import leave_streams, say, say_lines, unprinted
-from core.cli.trace import trace
-from core.cli.validate import validate_command
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands of this package; a call loads the module of its command only."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(all_commands())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        return _declared(cmd_name) if cmd_name in _modules() else None
+
+
+def all_commands() -> dict[str, click.Command]:
+    """Return the command of every module that declares one of its own name."""
+    return {name: command for name in sorted(_modules()) if (command := _declared(name)) is not None}
+
+
+def _modules() -> list[str]:
+    return [info.name for info in pkgutil.iter_modules(__path__)]
+
+
+def _declared(module: str) -> click.Command | None:
+    members = vars(importlib.import_module(f"{__name__}.{module}")).values()
+    return next((item for item in members if isinstance(item, click.Command) and item.name == module), None)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="Breakeven %(version)s")
 def commands() -> None:
     """From which batch size on is one target faster than another? Measure it, and read the verdict."""
-
-
-STUDIES = (diagnose_command, pipeline_command, frontier_command, scaling_command, memory_command, batch_command)
-for command in (
-    devices,
-    selfcheck_command,
-    sweep,
-    verdict,
-    report,
-    check_command,
-    resolution_command,
-    fleet_command,
-    trace,
-    *STUDIES,
-    gpus_command,
-    predict_command,
-    validate_command,
-    prune,
-    dashboard,
-):
-    commands.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m core") -> int:

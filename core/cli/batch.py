@@ -12,7 +12,6 @@ import click
 from core.base.evidence import note_lines
 from core.base.numbers import moment, table
 from core.base.text import in_lines, json_text, sentence_case
-from core.cli.answers import answer_of
 from core.cli.choices import currency_option
 from core.cli.files import (
     FILE,
@@ -29,6 +28,7 @@ from core.cli.model_code import launcher_for, model_permission
 from core.cli.networks import flag_of
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
+from core.cli.verdict import answer_of
 from core.rounds.plan import target_of_plan
 from core.rounds.run import Run
 from core.studies.batch.answer import batch_answer, limit_of

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from core.base.text import sentence_case
-from core.cli.answers import answer_of
 from core.cli.devices import is_this_machine
 from core.cli.files import FILE, BadInput, read_file, refusing
 from core.cli.model_code import launcher_for, model_permission
 from core.cli.study_command import Asked, History, study_command
+from core.cli.verdict import answer_of
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.diagnosis.kind import DIAGNOSIS

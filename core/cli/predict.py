@@ -15,7 +15,6 @@ from core.base.frameworks import Compiled
 from core.base.numbers import number, table
 from core.base.schema import UserError
 from core.base.text import in_lines, sentence_case, shown
-from core.cli.answers import answer_of
 from core.cli.devices import is_this_machine
 from core.cli.files import (
     FILE,
@@ -33,6 +32,7 @@ from core.cli.gpus import own_path
 from core.cli.networks import flag_of, network_flags, network_of, network_options
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
+from core.cli.verdict import answer_of
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
 from core.hardware.compare import GPU, batches_between, cpu_index, not_modelled
 from core.hardware.constants import EXECUTIONS, PRECISIONS

@@ -8,8 +8,8 @@ from typing import Literal
 
 import click
 
-from core.cli.answers import answer_of
 from core.cli.files import FILE, BadInput, check_writable, conclude, read_file, write_out
+from core.cli.verdict import answer_of
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 

@@ -52,15 +52,9 @@ class Study(Record):
     environment: Environment | None = None
     warnings: tuple[Warning, ...] = ()
 
-
-def part_ids_of(record: Any) -> tuple[str, ...]:
-    """Return the ids of the runs that are parts of a study, which the store keeps separately; empty for most kinds."""
-    return tuple(getattr(record, "part_ids", ()))
-
-
-def run_id_of(record: Any) -> str | None:
-    """Return the id of the run that a study belongs to, if any."""
-    return getattr(record, "run_id", None)
+    def as_recorded(self) -> Self:
+        """Return the record marked as not measured here."""
+        return self.model_copy(update={"label": "recorded"}) if self.label == "measured" else self
 
 
 def new_id() -> str:

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, select, update
 
-from core.base.numbers import counted
 from core.base.schema import UserError
 from core.figures.style import machine_parts, short
-from core.networks.families import families
 from core.rounds.run import Run
-from core.rounds.study import new_id, part_ids_of, run_id_of
+from core.rounds.study import new_id
 from core.store.curves import put_curve, read_curves
 from core.store.listing import put_words
 from core.store.rows import SWEEP, insert_run, insert_study, kept_as, now, plain, read_row, read_run
@@ -34,15 +32,13 @@ class Description(NamedTuple):
 
 def describe(kind: Kind[Any, Any, Any], record: Any, context: Context) -> Description:
     """Describe a record of that kind; ``context`` is the data its answer needs. Unknown parts are empty."""
-    environment = getattr(getattr(record, "experiment", record), "environment", None)
-    machine = ", ".join(machine_parts(environment)) if environment is not None else ""
-    if machines := getattr(record, "machines", ()):
-        machine = counted(len(machines), "machine")
+    about, environment = kind.about(record), record.environment
+    machine = about.machine or (", ".join(machine_parts(environment)) if environment is not None else "")
     return Description(
         _verdict(kind, record, context),
-        short(plain(_network(record)), MAX_WORDS),
+        short(plain(about.network), MAX_WORDS),
         short(plain(machine), MAX_WORDS),
-        () if kind.streams else _targets(record),
+        tuple(map(str, about.targets)),
     )
 
 
@@ -55,25 +51,6 @@ def _verdict(kind: Kind[Any, Any, Any], record: Any, context: Context) -> str:
     line = plain(text.partition("\n")[0])
     first, dot, _ = line.partition(". ")
     return short(first + dot.strip(), MAX_VERDICT)
-
-
-def _network(record: Any) -> str:
-    """Return the workload of a sweep, an experiment, a study that holds one, or a fleet run; a map's family."""
-    inside = getattr(record, "experiment", record)
-    plan = getattr(inside, "plan", None)
-    plan = getattr(plan, "sweep", plan)
-    if (family := getattr(plan, "family", None)) is not None:
-        return families()[family].title if family in families() else str(family)
-    workload = getattr(inside, "workload", None) or getattr(plan, "workload", None)
-    return workload.title if workload is not None else ""
-
-
-def _targets(record: Any) -> tuple[str, ...]:
-    inside = getattr(record, "experiment", record)
-    plan = getattr(inside, "plan", inside)
-    plan = getattr(plan, "sweep", plan)
-    found = getattr(plan, "targets", None) or [arm.target for arm in getattr(inside, "arms", ())[:1]]
-    return tuple(map(str, found or filter(None, [getattr(plan, "target", None)])))
 
 
 DESCRIBED = 1
@@ -91,9 +68,9 @@ def put_description(db: Connection, study_id: str, kind: Kind[Any, Any, Any] | N
     found = Description("", "", "")
     if kind is not None and record is not None:
         with suppress(Exception):  # a failing description is no reason to lose the record
-            run_id = run_id_of(record)
-            row = read_row(db, run_id) if run_id is not None else None
-            context = Context(None if row is None else read_run(db, row), curves=read_curves(db, part_ids_of(record)))
+            about = kind.about(record)
+            row = read_row(db, about.run_id) if about.run_id is not None else None
+            context = Context(None if row is None else read_run(db, row), curves=read_curves(db, about.part_ids))
             found = describe(kind, record, context)
         put_curve(db, kind, record)
     values = {
@@ -120,7 +97,7 @@ def put_run(db: Connection, run: Run) -> Imported:
     here (apart from name and label) keeps that one's id, deleted or not; other content under a known id gets a new id.
     """
     status = "interrupted" if run.status == "running" else run.status
-    run = _recorded(run).model_copy(update={"status": status})
+    run = run.as_recorded().model_copy(update={"status": status})
     if (kept := kept_as(db, run)) is not None:
         return put_back(db, kept)
     if read_row(db, run.id) is not None:
@@ -130,19 +107,19 @@ def put_run(db: Connection, run: Run) -> Imported:
     return Imported(run.id, new=True)
 
 
-def put_study(db: Connection, kind: str, record: Any) -> Imported:
+def put_study(db: Connection, kind: Kind[Any, Any, Any], record: Any) -> Imported:
     """Store a study of another kind than a sweep.
 
     One with the same content as a study here (apart from the label) keeps that one's id, deleted or not.
     """
-    recorded, created_at = _recorded(record), record.created_at[:40] or now()
-    alike = (RUNS.c.kind == kind) & (RUNS.c.title == plain(record.title))
+    recorded, created_at = record.as_recorded(), record.created_at[:40] or now()
+    alike = (RUNS.c.kind == kind.name) & (RUNS.c.title == plain(record.title))
     for row in db.execute(select(RUNS.c.id, RUNS.c.head, RUNS.c.deleted_at).where(alike)).mappings().all():
         with suppress(UserError):
-            if _recorded(type(record).from_json(row["head"])) == recorded:
+            if type(record).from_json(row["head"]).as_recorded() == recorded:
                 return put_back(db, row)
     study_id = new_id()
-    insert_study(db, kind, study_id, recorded, recorded.to_json(), run_id_of(record), created_at)
+    insert_study(db, kind.name, study_id, recorded, recorded.to_json(), kind.about(record).run_id, created_at)
     return Imported(study_id, new=True)
 
 
@@ -160,11 +137,3 @@ def make_parts(db: Connection, study_id: str, run_ids: Sequence[str]) -> None:
     for start in range(0, len(run_ids), AT_ONCE):
         free = RUNS.c.id.in_(run_ids[start : start + AT_ONCE]) & RUNS.c.part_of.is_(None)
         db.execute(update(RUNS).where(free).values(part_of=study_id))
-
-
-def _recorded(record: Any) -> Any:
-    """Return the record marked as not measured here. A diagnosis takes its label from its experiment."""
-    if "label" in type(record).model_fields:
-        return record.model_copy(update={"label": "recorded"}) if record.label == "measured" else record
-    experiment = record.experiment.model_copy(update={"label": "recorded"})
-    return record.model_copy(update={"experiment": experiment})

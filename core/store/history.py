@@ -13,7 +13,6 @@ from core.base.evidence import Status
 from core.base.files import read_only as asked_read_only
 from core.base.schema import UserError
 from core.rounds.run import Run, RunRecord
-from core.rounds.study import part_ids_of, run_id_of
 from core.store.catalogue import Imported, make_parts, put_back, put_description, put_run, put_study, undescribed
 from core.store.curves import keep_curves, made, read_curves, uncondensed
 from core.store.database import Database
@@ -354,38 +353,41 @@ class Store:
 
         The runs of a fleet run's machines are stored separately, and listed only with it from then on.
         """
-        record, parts = self._parted(record)
+        known = kind_of(kind)
+        record, parts = self._parted(known, record)
         with self._database.write() as db:
-            insert_study(db, kind, study_id, record, record.to_json(), run_id_of(record), now())
+            insert_study(db, kind, study_id, record, record.to_json(), known.about(record).run_id, now())
             if name is not None and plain(name):
                 db.execute(update(RUNS).where(RUNS.c.id == study_id).values(name=plain(name)[:MAX_NAME]))
             make_parts(db, study_id, parts)
-            put_description(db, study_id, kind_of(kind), record)
+            put_description(db, study_id, known, record)
 
     def import_study(self, kind: str, record: Any) -> Imported:
         """Store a study from a file, of another kind than a sweep.
 
         One with the same content as a study here (apart from the label) keeps that one's id, deleted or not.
         """
-        record, parts = self._parted(record)
+        known = kind_of(kind)
+        record, parts = self._parted(known, record)
         with self._database.write() as db:
-            found = put_study(db, kind, record)
+            found = put_study(db, known, record)
             if found.new:
                 make_parts(db, found.id, parts)
-                put_description(db, found.id, kind_of(kind), record)
+                put_description(db, found.id, known, record)
         return found
 
-    def _parted(self, record: Any) -> tuple[Any, tuple[str, ...]]:
+    def _parted(self, kind: Kind[Any, Any, Any], record: Any) -> tuple[Any, tuple[str, ...]]:
         """Store the runs inside a record; return the record without them, and the ids of runs that become its parts.
 
         If the record was not measured here, runs that were here before, on their own, do not become parts.
         """
-        if not (runs := getattr(record, "runs", ())):
-            return record, part_ids_of(record)
-        kept = {run.id: self.import_run(run) for run in runs}
+        about = kind.about(record)
+        if not about.runs:
+            return record, about.part_ids
+        kept = {run.id: self.import_run(run) for run in about.runs}
         record = record.kept_apart({run_id: found.id for run_id, found in kept.items()})
         if record.label == "measured":
-            return record, part_ids_of(record)
+            return record, kind.about(record).part_ids
         return record, tuple(found.id for found in kept.values() if found.new or found.restored)
 
     def curves(self, run_ids: Sequence[str], make_at_most: int | None = None) -> dict[str, CondensedRun]:

@@ -29,6 +29,27 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True)
+class About:
+    """What the store and its lists know of a record, beside its title, verdict and environment.
+
+    Args:
+        network: Network in words.
+        targets: Targets, empty for a sweep, whose row has them anyway.
+        machine: Where it was measured, in words; by default derived from the record's environment.
+        run_id: Id of the run that it belongs to.
+        part_ids: Ids of the runs that are parts of it, which the store keeps separately.
+        runs: Those of them that the record holds itself, in a file; the store takes them out by ``kept_apart``.
+    """
+
+    network: str = ""
+    targets: tuple[Target, ...] = ()
+    machine: str = ""
+    run_id: str | None = None
+    part_ids: tuple[str, ...] = ()
+    runs: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Task(Generic[P, R]):
     """Measurement that is not kept as a record by itself.
 
@@ -50,6 +71,7 @@ class Task(Generic[P, R]):
 class Kind(Task[P, R], Generic[P, R, A]):
     """Study whose record is kept. ``title`` names the kind for people.
 
+    ``about`` is for lists. With ``of_a_run`` a page shows a study only together with the run that it belongs to.
     ``answer`` derives the conclusions of a record (raises UserError if there are none), ``text`` formats them as lines
     and ``export`` as one JSON object that holds the record under ``record``, or is the record. ``example`` is a shipped
     record, a file in ``core/data``. With ``streams`` the plan is the record itself, without rounds or stopped, and its
@@ -61,8 +83,10 @@ class Kind(Task[P, R], Generic[P, R, A]):
     answer: Callable[[R, Context], A]
     text: Callable[[R, A, Context], str]
     export: Callable[[R, A, Context], dict[str, Any]]
+    about: Callable[[R], About] = lambda _: About()
     example: str | None = None
     streams: bool = False
+    of_a_run: bool = False
 
     @property
     def noun(self) -> str:

@@ -19,7 +19,7 @@ def load() -> None:
 
     if holder() is not None:
         return
-    import core.ui.start  # noqa: F401  its page and the sweep's have the most modules
+    import core.ui.start.page  # noqa: F401  its page and the sweep's have the most modules
     from core.rounds.answer.analyse import analyse
     from core.rounds.show.figures import step_time_figure
     from core.studies.registry import load_example

@@ -9,20 +9,12 @@ import streamlit as st
 
 from core.figures.style import short
 from core.machine.lock import left_s
-from core.ui import news, registry
-from core.ui.navigation import PAGES, link
+from core.ui import menu, news, registry
+from core.ui.navigation import link
 from core.ui.study_page import CANCEL_HELP, STOPPING, cancel, time_left
 from core.ui.words import plain
 
 TITLE_CHARS = 100
-SHOWN_BY = {
-    "sweep": ("sweep", "start"), "frontier": ("frontier",), "pipeline": ("pipeline",), "diagnosis": ("diagnosis",),
-    "memory": ("batch",), "noise": ("batch",), "host": ("hardware",), "scaling": ("scaling",), "fleet": ("fleet",),
-    "resolution": ("method",), "validation": (),
-}  # fmt: skip
-"""By kind of study, the pages that show its progress themselves, with Cancel; a command alone validates."""
-TOLD_BY = {"trace": "overhead", "selfcheck": "method", "pitfalls": "method"}
-"""Pages of other measurements, which show them in a part that may be folded."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ def now() -> Busy | None:
 def show(page: str) -> None:
     """Show the current measurement above that page; rerun the page when it ends or another begins."""
     busy = now()
-    if busy is None or page not in SHOWN_BY.get(busy.kind, ()):
+    if busy is None or not menu.draws_progress(page, busy.kind):
         news.redrawn("running", partial(_show, page, busy.same if busy else None), pauses=False)
 
 
@@ -76,8 +68,8 @@ def _draw(page: str, busy: Busy) -> None:
         time_left(busy.left_s, busy.id, "running-left")
     if not busy.kind:
         return  # in another process, which alone can end it
-    there = SHOWN_BY[busy.kind][0] if busy.kind in SHOWN_BY else TOLD_BY.get(busy.kind, page)
-    if there != page:
-        link(there, f"To {PAGES[there].title}")
+    there = menu.measuring(busy.kind)
+    if there not in (None, page):
+        link(there, f"To {menu.pages()[there].title}")
     st.button("Cancel", icon=":material/stop_circle:", on_click=cancel, key="running-cancel", disabled=busy.stopping,
               help=CANCEL_HELP)  # fmt: skip

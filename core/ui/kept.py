@@ -12,25 +12,9 @@ from core.base.text import in_lines
 from core.store import Summary
 from core.studies.kind import Context, Kind
 from core.studies.registry import kind_of
-from core.ui import registry, share
+from core.ui import menu, registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.words import plain
-
-PAGES = {
-    "sweep": ("pages/crossover.py", "run"),
-    "pipeline": ("pages/pipeline.py", "study"),
-    "frontier": ("pages/frontier.py", "study"),
-    "scaling": ("pages/scaling.py", "study"),
-    "diagnosis": ("pages/diagnosis.py", "study"),
-    "memory": ("pages/batch.py", "memory"),
-    "noise": ("pages/batch.py", "noise"),
-    "host": ("pages/hardware.py", "host"),
-    "fleet": ("pages/fleet.py", "study"),
-    "resolution": ("pages/method.py", "study"),
-    "validation": ("pages/hardware.py", "validation"),
-}
-"""By kind: its page, and its parameter in that page's address."""
-OF_A_RUN = ("diagnosis", "memory", "noise")  # kinds whose page shows a run
 
 
 def title_of(summary: Summary) -> str:
@@ -62,10 +46,11 @@ def show(summary: Summary) -> bool:
 
 def link(summary: Summary) -> None:
     """Link to the study's page, if a page can show it."""
-    path, address = PAGES.get(summary.kind, ("", ""))
-    if path and (summary.run_id is not None or summary.kind not in OF_A_RUN):
+    place = menu.opening(summary.kind)
+    if place is not None and (summary.run_id is not None or not kind_of(summary.kind).of_a_run):
+        page, address = place
         query = {address: summary.id} | ({"run": summary.run_id} if summary.run_id else {})
-        st.page_link(path, label="Open", icon=":material/open_in_new:", query_params=query)
+        st.page_link(menu.path(page), label="Open", icon=":material/open_in_new:", query_params=query)
 
 
 def file(summary: Summary) -> None:
@@ -76,7 +61,7 @@ def file(summary: Summary) -> None:
 def data(summary: Summary) -> dict[str, Any]:
     """Return the export; only the record if it supports no answer."""
     kind, record, context = _read(summary)
-    record = registry.whole(record)
+    record = registry.whole(kind, record)
     try:
         return kind.export(record, kind.answer(record, context), context)
     except UserError:

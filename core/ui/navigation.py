@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from core.base.text import clean
 from core.store import StoreError
-from core.ui import look, machine, registry
+from core.ui import look, machine, menu, registry
 from core.ui.words import plain
 
 ICON = Path(__file__).with_name("icon.png")  # a name such as ":material/…:" would be fetched from Google's servers
@@ -32,61 +31,6 @@ def shows(name: str) -> None:
 ROUTED = "routed"
 
 
-class Page(NamedTuple):
-    title: str
-    icon: str
-    help: str
-    link: str = ""
-    embeds: bool = True  # as results without controls, which other pages may frame
-
-
-PAGES = {
-    "start": Page("Start", ":material/balance:",
-        "From which batch size a GPU that is not here would beat this CPU: measured against modelled.", embeds=False),
-    "sweep": Page("Sweep", ":material/speed:",
-        "Choose a workload and up to six targets, measure this machine, watch it happen.", "Measure this machine",
-        embeds=False),
-    "crossover": Page("Crossover", ":material/line_axis:",
-        "The verdict of one run, its charts, and how it was measured.", "The verdict of this run and its charts"),
-    "frontier": Page("Frontier", ":material/terrain:",
-        "How deep, wide or large in batch it must be before the second target is faster: a map."),
-    "scaling": Page("Scaling", ":material/account_tree:",
-        "From which batch several GPUs are faster than one, how efficiently, why not earlier, and what would help."),
-    "batch": Page("Batch", ":material/stacks:",
-        "Which batch to train with: time to a loss, the gradient noise scale, memory and cost.",
-        "Which batch to train with: noise scale, memory and cost"),
-    "hardware": Page("Hardware", ":material/memory:",
-        "From which batch size GPUs that are not here would be faster than this CPU: modelled, with its error.",
-        "Against GPUs that are not here, modelled"),
-    "overhead": Page("Overhead", ":material/stacked_bar_chart:",
-        "Where a step goes: traced parts, a timeline, kernels, what ran on the host."),
-    "pipeline": Page("Pipeline", ":material/water_pump:",
-        "How much of a step the input takes, which prefetch is enough, from which cost on the device starves."),
-    "diagnosis": Page("Diagnosis", ":material/stethoscope:",
-        "What would make a target faster: every remedy tried here, ranked by its measured gain.",
-        "What would help, measured on this machine"),
-    "history": Page("History", ":material/history:",
-        "Every study kept here: search, open, compare, tag, rename, delete, import, export.",
-        "See the runs that are here"),
-    "fleet": Page("Fleet", ":material/dns:",
-        "The same sweep on several machines: which of them is the fastest at which batch, and at what cost.",
-        "Several machines compared"),
-    "method": Page("Method", ":material/menu_book:",
-        "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
-}  # fmt: skip
-"""Pages by the name of their file and address."""
-
-GROUPS = {
-    "": ("start", "sweep", "history", "method"),
-    "Result": ("crossover", "overhead", "pipeline", "diagnosis", "batch"),
-    "Maps": ("frontier", "scaling", "hardware", "fleet"),
-}
-"""Contents of the menu by heading; pages without one are top-level.
-
-Streamlit puts those first, and :mod:`core.ui.look` moves history and method behind the groups.
-"""
-
-
 def first() -> str:
     """Return the page of the root address: without a GPU the question about one, else the sweep that answers it."""
     try:
@@ -100,18 +44,20 @@ def first() -> str:
 def pages() -> dict[str, list[StreamlitPage]]:
     """Return all pages by group; with a GPU the menu omits the page that asks for one.
 
+    Streamlit puts those without a group first, and :mod:`core.ui.look` moves history and method behind the groups.
+
     The root is a page of its own, which :func:`run` redirects: Streamlit gives its first page no other address, so a
     link to that page would fail if another page comes first.
     """
     opens = first()
-    found = {group: [_page(name, opens) for name in names] for group, names in GROUPS.items()}
+    found = {group: [_page(name, opens) for name in names] for group, names in menu.groups().items()}
     found[""].append(st.Page(_root, title="Breakeven", url_path="root", default=True, visibility="hidden"))
     return found
 
 
 def _page(name: str, opens: str) -> StreamlitPage:
-    page = PAGES[name]
-    return st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
+    page = menu.pages()[name]
+    return st.Page(menu.path(name), title=page.title, icon=page.icon, help=page.help, url_path=name,
                    visibility="hidden" if _is_hidden(name, opens) else "visible")  # fmt: skip
 
 
@@ -121,13 +67,13 @@ def _root() -> None:
 
 def _is_hidden(name: str, opens: str) -> bool:
     """Return whether the menu omits a page: the GPU question with a GPU, measuring pages if read-only."""
-    return (name == "start" and opens != "start") or (name in ("start", "sweep") and registry.read_only())
+    return (name == "start" and opens != "start") or (menu.pages()[name].only_measures and registry.read_only())
 
 
 def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
     """Link to a page, by default with its own label; ``query`` are the address's parameters."""
-    page = PAGES[name]
-    st.page_link(f"pages/{name}.py", label=label or page.link, icon=icon or page.icon, query_params=query or None)
+    page = menu.pages()[name]
+    st.page_link(menu.path(name), label=label or page.link, icon=icon or page.icon, query_params=query or None)
 
 
 def tabs(key: str, parts: Mapping[str, Callable[[], None]], first: str | None = None) -> None:
@@ -148,10 +94,10 @@ def run(above: Callable[[str], None]) -> None:
     page = st.navigation(pages(), position="hidden" if st.context.is_embedded else "top")
     name = page.url_path
     if not name:
-        st.switch_page(f"pages/{first()}.py", query_params=st.query_params.to_dict())
+        st.switch_page(menu.path(first()), query_params=st.query_params.to_dict())
     of(page.title)
     look.apply()
-    if st.context.is_embedded and not PAGES[name].embeds:
+    if st.context.is_embedded and not menu.pages()[name].embeds:
         st.info("This page has no embedded view; open it by itself.", icon=":material/frame_inspect:")
         return
     st.session_state[ROUTED] = True

@@ -21,21 +21,14 @@ from core.hardware.published import published_run
 from core.rounds.answer.analyse import analyse
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
-from core.rounds.study import run_id_of
 from core.store import RunNotFound, Store, StoreError, Summary, Wanted, only_readable
-from core.studies.kind import Kind
+from core.studies.kind import Context, Kind
 from core.studies.registry import example_id, kind_of, load_example
 from core.studies.sweep.kind import SWEEP
 from core.ui.words import plain
 
 if TYPE_CHECKING:
     from core.studies.jobs import Jobs
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from core.studies.jobs import Jobs
-from core.rounds.study import part_ids_of
-from core.studies.kind import Context
 
 PAUSE_S, BUSY_S = 0.05, 5.0
 
@@ -196,7 +189,7 @@ def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, asked: str | N
         shipped = load_example(kind.name)
     except (OSError, UserError):
         return stored
-    if shipped is None or run_id_of(shipped) != run_id:
+    if shipped is None or kind.about(shipped).run_id != run_id:
         return stored
     if stored and run_id is None and asked != example_id(kind):
         return stored
@@ -259,18 +252,18 @@ MAX_ROUNDS = 60_000
 
 def context(kind: Kind[Any, Any, Any], record: Any, run: Any = None) -> Context:
     """Return the context for the answer to a record."""
-    ids = part_ids_of(record)
+    ids = kind.about(record).part_ids
     curves = engine().store.curves(ids, MADE_AT_ONCE) if ids else {}
     return Context(run, tuple(readable(kind.name).values()) if not ids else (), curves)
 
 
-def whole(record: Any) -> Any:
+def whole(kind: Kind[Any, Any, Any], record: Any) -> Any:
     """Return the record with its runs in it, so that its file can be compared elsewhere.
 
     The runs are left out if they have too many rounds for one file.
     """
     runs, rounds = [], 0
-    for run_id in part_ids_of(record):
+    for run_id in kind.about(record).part_ids:
         try:
             runs.append(engine().store.load(run_id))
         except RunNotFound:  # deleted on its own

@@ -52,8 +52,8 @@ def panel(name: str, query: Mapping[str, str], files: Iterable[File]) -> None:
 
 
 def study(
-    kind: Kind[Any, Any, Any], study_id: str, record: Any, query: Mapping[str, str], figure: Figure, rows: Rows,
-    context: Context = ALONE,
+    kind: Kind[Any, Any, Any], study_id: str, record: Any, query: Mapping[str, str], figure: Figure | None = None,
+    rows: Rows | None = None, context: Context = ALONE,
 ) -> None:  # fmt: skip
     """Draw a separate share button for a study that is one part of a page.
 

@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from core.store import Store
+from simulated.frontier_studies import make_frontier_study
 from simulated.noises import make_noise_study
 from simulated.runs import make_run
 from simulated.scalings import make_scaling_study
 from tests.support.browser import PATIENCE_MS
-from tests.support.frontier_studies import make_frontier_study
 from tests.support.servers import answer, free_port
 
 ROOT = Path(__file__).parents[2]

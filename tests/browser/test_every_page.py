@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from core.ui.navigation import PAGES
+from core.ui import menu
 from simulated.runs import make_run
 from tests.support.axe import findings
 from tests.support.browser import expect, settle
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]
-EVERY = tuple(PAGES)
+EVERY = tuple(menu.pages())
 OF_A_RUN = ("crossover", "overhead", "diagnosis", "batch", "hardware")
 
 MAIN_BUTTON = {"start": "Measure this CPU", "sweep": "Measure this machine"}
@@ -84,7 +84,7 @@ def test_a_page_has_one_heading_an_icon_a_title_of_its_own_and_names_that_differ
     assert "/media/" in icon, icon
     page.evaluate("icon => fetch(icon).then(reply => { if (!reply.ok) throw new Error(reply.status) })", icon)
     title = page.title()
-    assert title.endswith(f"{PAGES[name].title} · Breakeven")
+    assert title.endswith(f"{menu.pages()[name].title} · Breakeven")
     assert (make_run(1).name in title) is (name in OF_A_RUN)
     assert not page.locator("h1").first.inner_text().startswith("<")
     fields = named_fields(page.locator("[data-testid=stMain]").aria_snapshot())

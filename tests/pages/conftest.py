@@ -14,8 +14,9 @@ from core.base.evidence import Interference
 from core.rounds.run import Run
 from core.studies.registry import load_example
 from core.studies.sweep.kind import SWEEP
-from core.ui import history, machine, neighbours, registry
+from core.ui import machine, neighbours, registry
 from core.ui.batch import form
+from core.ui.history import page as history
 from simulated.memories import GB
 from simulated.pages import fake_engine
 from simulated.runs import make_environment, make_run

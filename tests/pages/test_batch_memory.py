@@ -11,11 +11,13 @@ from core.studies.batch.answer import limit_of
 from core.ui.batch import form
 from core.workload.spec import Workload
 from simulated.commands import holds
+from simulated.kinds import RUN
+from simulated.kinds.memory import of_run as memory_study
 from simulated.memories import GB, make_probe
 from simulated.noises import make_noise_study
 from simulated.pages import open_page, says, text_of, titles, unfold
 from simulated.runs import make_environment, planned
-from tests.support.batch_page import RUN, kept, memory_study
+from tests.support.batch_page import kept
 from tests.support.study_pages import start
 
 FULL = "The answer in full"

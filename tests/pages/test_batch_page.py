@@ -13,10 +13,12 @@ from core.ui import downloads
 from core.ui.batch import page, result
 from core.ui.share import json_bytes
 from simulated.commands import holds
+from simulated.kinds import RUN
+from simulated.kinds.memory import of_run as memory_study
 from simulated.noises import make_noise_study
 from simulated.pages import open_page, says, text_of, titles, unfold
 from simulated.runs import planned
-from tests.support.batch_page import FIRST, NAMES, RATE, RUN, SAMPLE, SECOND, TIME, kept, memory_study
+from tests.support.batch_page import FIRST, NAMES, RATE, SAMPLE, SECOND, TIME, kept
 from tests.support.study_pages import start
 
 FULL = "The answer in full"

@@ -7,9 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.selfcheck.run import SELF_CHECK
 from core.studies.registry import kinds
-from core.ui import chip
-from core.ui.demo import PITFALLS
-from core.ui.navigation import PAGES
+from core.ui import chip, menu
+from core.ui.method.demo import PITFALLS
 from core.ui.overhead.tracing import TRACE
 from simulated.pages import open_page, running, text_of
 
@@ -24,13 +23,28 @@ def links(at: AppTest) -> dict[str, str]:
     return {link.label: link.proto.page for link in at.page_link if link.label.startswith("To ")}
 
 
-def test_every_kind_of_study_and_every_other_measurement_has_a_page() -> None:
-    assert set(chip.SHOWN_BY) == set(kinds())
-    assert set(chip.TOLD_BY) == {task.name for task in (TRACE, SELF_CHECK, PITFALLS)}
-    assert {*sum(chip.SHOWN_BY.values(), ()), *chip.TOLD_BY.values()} <= set(PAGES)
+DRAWN = [(kind, name) for name, page in menu.pages().items() for kind in (*page.measures, *page.follows)]
+FOLDED = [(kind, name) for name, page in menu.pages().items() for kind in page.folded]
+COMMAND_ONLY = {"validation"}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "frontier"])
+def test_every_kind_of_study_and_every_other_measurement_has_one_page() -> None:
+    homes = [kind for page in menu.pages().values() for kind in (*page.measures, *page.folded)]
+    assert sorted(homes) == sorted({*kinds(), *(task.name for task in (TRACE, SELF_CHECK, PITFALLS))} - COMMAND_ONLY)
+    opened = [kind for page in menu.pages().values() for kind in page.opens]
+    assert sorted(opened) == sorted(kinds())
+
+
+@pytest.mark.parametrize("kind", sorted(COMMAND_ONLY))
+def test_a_study_without_a_page_of_its_own_has_no_link_and_can_be_cancelled(engine: Any, kind: str) -> None:
+    engine.jobs.show(running(kind, TITLE))
+    at = open_page("history")
+    assert TITLE in at.markdown[0].value
+    assert links(at) == {}
+    assert not at.button(key="running-cancel").disabled
+
+
+@pytest.mark.parametrize("page", [page for page in menu.pages() if page != "frontier"])
 def test_what_is_measured_stands_above_every_page_with_its_time_its_page_and_cancel(engine: Any, page: str) -> None:
     engine.jobs.show(running("frontier", TITLE))
     at = open_page(page)
@@ -41,7 +55,7 @@ def test_what_is_measured_stands_above_every_page_with_its_time_its_page_and_can
     assert engine.jobs.cancelled == 1
 
 
-@pytest.mark.parametrize(("kind", "page"), [(kind, page) for kind, pages in chip.SHOWN_BY.items() for page in pages])
+@pytest.mark.parametrize(("kind", "page"), DRAWN)
 def test_a_page_that_shows_it_anyway_has_it_once(engine: Any, kind: str, page: str) -> None:
     if kind != "sweep":  # which is shown with its record
         engine.jobs.show(running(kind, TITLE))
@@ -50,7 +64,7 @@ def test_a_page_that_shows_it_anyway_has_it_once(engine: Any, kind: str, page: s
     assert (f"cancel_{kind}" in [button.key for button in at.button]) is (kind != "sweep")
 
 
-@pytest.mark.parametrize(("kind", "page"), chip.TOLD_BY.items())
+@pytest.mark.parametrize(("kind", "page"), FOLDED)
 def test_a_measurement_in_a_part_that_may_be_folded_can_be_cancelled_above_it(
     engine: Any, kind: str, page: str
 ) -> None:

@@ -10,9 +10,10 @@ from core.studies.diagnosis.kind import DIAGNOSIS
 from core.ui import machine
 from core.ui.diagnosis import result
 from core.workload.spec import Pipeline
+from simulated.diagnoses import helping_diagnosis
 from simulated.pages import chart_titles, ended, open_page, text_of
 from simulated.runs import make_environment, make_run, planned
-from tests.support.diagnoses import helping_diagnosis, kept
+from tests.support.diagnoses import kept
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")

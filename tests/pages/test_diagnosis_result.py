@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from simulated.commands import holds
+from simulated.diagnoses import helping_diagnosis, make_diagnosis
 from simulated.pages import chart_titles, damage, open_page, text_of
 from simulated.runs import make_run
-from tests.support.diagnoses import add, helping_diagnosis, kept, make_diagnosis
+from tests.support.diagnoses import add, kept
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 RUN = make_run(4)

@@ -163,6 +163,6 @@ def test_deleting_it_in_the_history_and_undo_take_and_bring_its_runs(kept: str, 
 def test_files_become_one_fleet_run_and_its_file_holds_the_runs(kept: str, engine: Any, study: FleetStudy) -> None:
     found = collected([(f"{run.id}.json", run.to_json().encode()) for run in study.runs])
     assert {run.id for run in found.runs} == {run.id for run in study.runs}
-    whole = registry.whole(engine.store.study(FLEET, kept))
+    whole = registry.whole(FLEET, engine.store.study(FLEET, kept))
     assert collected([("fleet.json", whole.to_json().encode())]).runs == whole.runs
     assert answer_of(whole, {}).sentence == answer_of(study, {}).sentence

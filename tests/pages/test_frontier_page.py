@@ -8,8 +8,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.studies.frontier.record import Setting
 from simulated.commands import holds
+from simulated.frontier_studies import make_frontier_plan, make_frontier_study
 from simulated.pages import chart_titles, open_page, running, says, text_of, unfold
-from tests.support.frontier_studies import make_frontier_plan, make_frontier_study
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("no_example")

@@ -16,9 +16,10 @@ from core.ui.hardware import page
 from core.ui.hardware.form import KINDS
 from simulated.commands import holds
 from simulated.hosts import make_host_study
+from simulated.kinds import RUN
 from simulated.pages import damage, open_page, says, text_of, titles, unfold
 from simulated.runs import make_environment
-from tests.support.batch_page import RUN, kept
+from tests.support.batch_page import kept
 from tests.support.hardware_page import ACCURACY, CLEAR, STEPS, STUDY, traces
 from tests.support.study_pages import start
 

@@ -14,15 +14,16 @@ from core.networks.families import network_from_name
 from core.rounds.answer.analyse import analyse
 from core.rounds.answer.best_cpu import LOOK_BATCHES
 from core.studies.sweep.presets import look_plan
-from core.ui import start
 from core.ui.hardware import draft, look, page, result
 from core.ui.share import json_bytes
+from core.ui.start import page as start
 from core.workload.spec import Target
 from simulated.commands import holds
 from simulated.hosts import cpu_run
+from simulated.kinds import RUN
 from simulated.pages import AT, keep, open_page, says, sweeping, text_of, titles, unfold
 from simulated.runs import make_run, planned
-from tests.support.batch_page import NAMES, RUN, SECOND, kept
+from tests.support.batch_page import NAMES, SECOND, kept
 from tests.support.hardware_page import CLEAR, LABELS, STEP, STEPS, gpu_run, traces
 
 BATCHES = (1, 8, 64, 512)

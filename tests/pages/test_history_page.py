@@ -11,18 +11,18 @@ from streamlit.testing.v1 import AppTest
 
 from core.base.text import sentence_case
 from core.rounds.show.export import run_json
-from core.rounds.study import run_id_of
 from core.store.tables import RUNS
 from core.studies.kind import Context
 from core.studies.registry import kind_of, kinds
-from core.ui import history, kept
+from core.ui import kept
+from core.ui.history import page as history
 from core.ui.share import json_bytes
+from simulated.frontier_studies import make_frontier_study
+from simulated.kinds import RUN
 from simulated.noises import make_noise_study
 from simulated.pages import damage, keep, open_page, text_of
 from simulated.pipelines import make_pipeline_experiment
 from simulated.runs import make_run
-from tests.support.batch_page import RUN
-from tests.support.frontier_studies import make_frontier_study
 from tests.support.study_pages import MADE
 from tests.support.study_pages import keep as keep_study
 
@@ -253,7 +253,11 @@ def test_the_file_of_a_study_comes_back_recorded_and_once(engine: Any, kind: str
     assert f"{sentence_case(words)} was here already and had been deleted; it is back." in upload()
     assert len(names(at)) == 2
     (found,) = engine.store.summaries(kind)
-    assert (found.label, found.created_at, found.run_id) == ("recorded", record.created_at, run_id_of(record))
+    assert (found.label, found.created_at, found.run_id) == (
+        "recorded",
+        record.created_at,
+        kind_of(kind).about(record).run_id,
+    )
 
 
 @pytest.mark.parametrize("kind", ["sweep", *MADE])

@@ -18,9 +18,9 @@ from core.hardware.catalogue import CardPrice
 from core.hardware.own_cards import FILE_NAME, OwnCard, add_own
 from core.store import StoreError
 from core.studies.progress import Progress
-from core.ui import frame, history
+from core.ui import frame, menu
+from core.ui.history import page as history
 from core.ui.look import STYLE
-from core.ui.navigation import PAGES
 from core.ui.study_page import HTML as TICKER
 from simulated.pages import ended, keep, open_page, running, sweeping
 from tests.support import study_pages
@@ -125,7 +125,7 @@ def hostile_card(**more: Any) -> OwnCard:
 @pytest.mark.usefixtures("this_machine", "stored")
 def test_the_pages_show_it_as_text_and_most_of_it_somewhere() -> None:
     """Check that pages show the text, since otherwise nothing would have been tested."""
-    said = {page: check(open_page(page, run=RUN.id)) for page in PAGES}
+    said = {page: check(open_page(page, run=RUN.id)) for page in menu.pages()}
     dull = [page for page, text in said.items() if not any(mark(field) in text for field in FILLER.filled)]
     assert dull == []
     assert sum(mark(field) in "".join(said.values()) for field in FILLER.filled) >= 25

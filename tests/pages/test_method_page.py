@@ -9,7 +9,8 @@ from core.selfcheck.record import HOLDS, LACKS
 from core.studies.kind import Context
 from core.studies.resolution.export import EQUAL, UNEQUAL, sentence
 from core.studies.resolution.kind import RESOLUTION
-from core.ui import demo, machine
+from core.ui import machine
+from core.ui.method import demo
 from core.ui.method_text import RULES, TERMS
 from core.worker import pitfalls
 from core.worker.pitfalls import Figure, PitfallReport

@@ -6,11 +6,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.rounds.run import Run
+from simulated.diagnoses import make_diagnosis
 from simulated.pages import chart_titles, keep, open_page, says, text_of
 from simulated.pipelines import make_pipeline_experiment
 from simulated.runs import make_environment, make_run
 from tests.support import study_pages
-from tests.support.diagnoses import kept, make_diagnosis
+from tests.support.diagnoses import kept
 from tests.support.study_pages import started_plan
 
 pytestmark = pytest.mark.usefixtures("this_machine")

@@ -9,8 +9,8 @@ from core.base.schema import UserError
 from core.hardware.own_cards import save_own
 from core.store import Store
 from core.ui import registry
+from simulated.kinds import RUN
 from simulated.pages import FakeJobs, keep, open_page, text_of
-from tests.support.batch_page import RUN
 from tests.support.study_pages import keep as keep_study
 
 STARTS = (

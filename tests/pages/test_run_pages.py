@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from core.rounds.show.imports import read_run
-from core.ui import navigation
+from core.ui import menu
 from simulated.noises import make_noise_study
 from simulated.pages import chart_titles, keep, open_page, running, says, sweeping, text_of
 from simulated.runs import make_run
@@ -145,7 +145,7 @@ def from_the_menu(at: AppTest, page: str) -> str:
     return shown if isinstance(shown, str) else str(shown[0])
 
 
-@pytest.mark.parametrize("page", navigation.PAGES)
+@pytest.mark.parametrize("page", menu.pages())
 def test_nothing_can_be_pressed_in_an_embedded_view(engine: Any, page: str) -> None:
     """Check for buttons, since other pages may show it in a frame, where a click may be meant for something else."""
     keep(engine.store, make_run(1))
@@ -153,4 +153,4 @@ def test_nothing_can_be_pressed_in_an_embedded_view(engine: Any, page: str) -> N
         engine.jobs.show(running(kind))
     at = open_page(page, embedded=True)
     assert [button.label for button in at.button] == []
-    assert ("no embedded view" in text_of(at)) is not navigation.PAGES[page].embeds
+    assert ("no embedded view" in text_of(at)) is not menu.pages()[page].embeds

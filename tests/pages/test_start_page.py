@@ -13,7 +13,8 @@ from core.rounds.answer.best_cpu import LOOK_BATCHES
 from core.rounds.run import Run
 from core.store import StoreError
 from core.studies.sweep.presets import look_plan
-from core.ui import machine, navigation, registry, start
+from core.ui import machine, menu, navigation, registry
+from core.ui.start import page as start
 from core.ui.sweep import live
 from core.ui.sweep.draft import untouched
 from core.workload.spec import Target
@@ -57,7 +58,7 @@ def test_with_a_gpu_the_app_opens_as_ever_and_the_question_is_not_in_its_menu(mo
     with_gpu(monkeypatch)
     at = open_page("")
     assert [title.value for title in at.title] == ["Which target is the fastest, and from which batch size on?"]
-    groups = [(names, navigation.pages()[group]) for group, names in navigation.GROUPS.items()]
+    groups = [(names, navigation.pages()[group]) for group, names in menu.groups().items()]
     shown = {name: page.visibility for names, pages in groups for name, page in zip(names, pages, strict=False)}
     assert list(shown) == [name for names, _ in groups for name in names]
     assert [name for name, how in shown.items() if how == "hidden"] == ["start"]

@@ -9,8 +9,8 @@ import pytest
 from core.studies.registry import kind_of, kinds
 from core.studies.runner import Cancelled
 from core.ui import chip
+from simulated.kinds import RUN
 from simulated.pages import AT, chart_titles, ended, open_page, running, stop_time, text_of, with_gpu
-from tests.support.batch_page import RUN
 from tests.support.places import (
     DIAGNOSIS,
     FRAMED,

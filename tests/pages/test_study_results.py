@@ -8,12 +8,12 @@ import pytest
 from core.studies.kind import Kind
 from core.studies.registry import example_id, kind_of
 from core.ui import registry
+from simulated.diagnoses import HELPING, helping_diagnosis, make_diagnosis
+from simulated.frontier_studies import log2_speed_up, make_frontier_study
+from simulated.kinds import RUN
 from simulated.pages import AT, chart_titles, damage, ended, says, text_of
 from simulated.pipelines import make_pipeline_experiment
 from simulated.scalings import LOGICAL, make_scaling_study
-from tests.support.batch_page import RUN
-from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
-from tests.support.frontier_studies import log2_speed_up, make_frontier_study
 from tests.support.places import DIAGNOSIS, FRAMED, FRONTIER, PIPELINE, SCALING, STUDIES, Place
 from tests.support.study_pages import keep
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.ui import charts, frame, navigation
+from core.ui import charts, frame, menu
 from simulated.noises import make_noise_study
 from simulated.pages import keep, open_page, text_of, titles
 from tests.support.targets import run_of
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.pages
 
 OF_A_RUN = ("crossover", "overhead", "batch", "diagnosis", "hardware")
 OPENED = [(page, count) for count in (1, 3, 6) for page in OF_A_RUN]
-OPENED += [(page, 6) for page in navigation.PAGES if page not in OF_A_RUN]
+OPENED += [(page, 6) for page in menu.pages() if page not in OF_A_RUN]
 
 
 def stored(engine: Any, count: int) -> str:

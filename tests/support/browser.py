@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from core.ui.navigation import GROUPS
+from core.ui import menu
 
 PATIENCE_MS = 60_000  # TensorFlow starts within seconds on an idle machine, and within a minute on a busy one
 
@@ -23,7 +23,7 @@ def settle(page: Any) -> None:
 
 def go(page: Any, name: str) -> None:
     """Go to a page by the menu, whatever its group."""
-    group = next(group for group, names in GROUPS.items() if name.lower() in names)
+    group = next(group for group, names in menu.groups().items() if name.lower() in names)
     if group:
         page.get_by_role("button", name=group, exact=True).click()
     page.get_by_role("menuitem" if group else "link", name=name, exact=True).click()

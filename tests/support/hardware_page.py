@@ -5,15 +5,14 @@ import json
 from streamlit.testing.v1 import AppTest
 
 from core.rounds.run import Run
-from simulated.hosts import make_host_study
-from simulated.runs import make_environment, on_card
-from tests.support.batch_page import RUN
+from simulated.kinds import RUN, cases
+from simulated.runs import on_card
 
 STEP, CLEAR = "Step time: measured CPU, modelled GPUs", "Where each card is faster than 2 threads (modelled)"
 STEPS = "Step times, measured and modelled"
 ACCURACY = "How far the model errs, facts of the cards, the machine"
 LABELS = {"modelled", "recorded", "measured", "assumed"}
-STUDY = make_host_study(noise=0.02).model_copy(update={"environment": make_environment()})
+STUDY = cases()["host"].study()
 
 
 def traces(at: AppTest) -> list[str]:

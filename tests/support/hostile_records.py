@@ -18,17 +18,17 @@ from core.studies.registry import kinds
 from core.studies.scaling.record import ScalingStudy
 from core.studies.validation.record import Prediction, ValidationStudy
 from core.workload.spec import Pipeline
+from simulated.diagnoses import make_diagnosis
 from simulated.fleet_studies import make_fleet
+from simulated.frontier_studies import make_frontier_study
 from simulated.hosts import make_host_study
+from simulated.kinds import cases
 from simulated.memories import linear, make_memory_study
 from simulated.noises import make_noise_study
 from simulated.pipelines import make_pipeline_experiment
-from simulated.resolutions import made_resolution
 from simulated.runs import make_environment, make_run
 from simulated.scalings import make_scaling_study, setups
 from simulated.validations import made_validation
-from tests.support.diagnoses import make_diagnosis
-from tests.support.frontier_studies import make_frontier_study
 from tests.support.hostile import HOSTILE, PATH, SHORT
 from tests.support.loops import loop_cost, with_loops
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
@@ -205,7 +205,7 @@ def plain_records() -> dict[str, Any]:
     memory = make_memory_study(linear(30e6, 20e3))
     probes = (memory.probes[0].model_copy(update={"reason": "Because."}), *memory.probes[1:])
     base = Pipeline.model_validate({"kind": "tfdata", "preprocess_us": 20.0})
-    return {
+    return {name: case.study() for name, case in cases().items()} | {
         "sweep": run,
         "diagnosis": diagnosis,
         "pipeline": make_pipeline_experiment(base=base, processes=1, rounds=2, failed={"host": "No host."}),
@@ -215,7 +215,6 @@ def plain_records() -> dict[str, Any]:
         "noise": make_noise_study(run),
         "host": make_host_study(rounds=3),
         "fleet": _fleet(),
-        "resolution": made_resolution(),
         "validation": _validation(),
     }
 

@@ -7,14 +7,15 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from core.base.evidence import Warning
+from simulated.diagnoses import helping_diagnosis
+from simulated.frontier_studies import log2_speed_up, make_frontier_study
+from simulated.kinds import RUN
+from simulated.kinds.memory import of_run as memory_study
 from simulated.noises import make_noise_study
 from simulated.pages import keep, open_page
 from simulated.pipelines import make_pipeline_experiment
 from simulated.resolutions import made_resolution
 from simulated.scalings import Truth, make_scaling_study
-from tests.support.batch_page import RUN, memory_study
-from tests.support.diagnoses import helping_diagnosis
-from tests.support.frontier_studies import log2_speed_up, make_frontier_study
 from tests.support.study_pages import MADE
 
 

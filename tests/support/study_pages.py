@@ -5,30 +5,11 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from simulated.fleet_studies import make_fleet
-from simulated.noises import make_noise_study
-from simulated.pipelines import make_pipeline_experiment
-from simulated.resolutions import made_resolution
-from simulated.scalings import make_scaling_study
-from simulated.validations import made_validation
-from tests.support import hardware_page
-from tests.support.batch_page import RUN, memory_study
-from tests.support.diagnoses import make_diagnosis
-from tests.support.frontier_studies import make_frontier_study
+from core.studies.sweep.kind import SWEEP
+from simulated.kinds import cases
 
-MADE: dict[str, Callable[[], Any]] = {
-    "frontier": make_frontier_study,
-    "pipeline": make_pipeline_experiment,
-    "scaling": make_scaling_study,
-    "diagnosis": lambda: make_diagnosis(RUN),
-    "noise": lambda: make_noise_study(RUN),
-    "memory": memory_study,
-    "host": lambda: hardware_page.STUDY,
-    "fleet": lambda: make_fleet(batches=(1, 8, 64)),
-    "resolution": made_resolution,
-    "validation": made_validation,
-}
-"""A study of each kind except the sweep; those of a run belong to :data:`RUN`."""
+MADE: dict[str, Callable[[], Any]] = {name: case.study for name, case in cases().items() if name != SWEEP.name}
+"""A study of each kind except the sweep; those of a run belong to :data:`simulated.kinds.RUN`."""
 
 
 def keep(engine: Any, kind: str, study: Any = None, study_id: str = "20260105-study") -> str:

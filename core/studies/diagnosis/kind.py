@@ -6,7 +6,7 @@ from core.studies.diagnosis.answer import DiagnosisAnswer, diagnose
 from core.studies.diagnosis.export import diagnosis_data, diagnosis_text
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.run import DiagnosisPlan, run_diagnosis
-from core.studies.kind import Context, Kind
+from core.studies.kind import About, Context, Kind
 
 
 def _run(context: Context) -> Run:
@@ -26,6 +26,12 @@ DIAGNOSIS: Kind[DiagnosisPlan, Diagnosis, DiagnosisAnswer] = Kind(
     answer=lambda diagnosis, context: diagnose(_run(context), diagnosis),
     text=lambda diagnosis, answer, context: diagnosis_text(_run(context), diagnosis, answer),
     export=lambda diagnosis, answer, _: diagnosis_data(diagnosis, answer),
+    about=lambda diagnosis: About(
+        network=diagnosis.experiment.workload.title,
+        targets=(diagnosis.experiment.arms[0].target,),
+        run_id=diagnosis.run_id,
+    ),
     example="example_diagnosis.json",
+    of_a_run=True,
 )
 KIND = DIAGNOSIS

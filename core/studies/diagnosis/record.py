@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pydantic import Field
 
@@ -55,6 +55,10 @@ class Diagnosis(Record):
     @property
     def elapsed_s(self) -> float:
         return self.experiment.elapsed_s
+
+    def as_recorded(self) -> Self:
+        """Return the diagnosis marked as not measured here."""
+        return self.model_copy(update={"experiment": self.experiment.as_recorded()})
 
     @property
     def environment(self) -> Environment | None:

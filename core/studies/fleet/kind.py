@@ -6,7 +6,7 @@ from core.studies.fleet.export import fleet_data
 from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.fleet.run import check_fleet, measure_fleet
 from core.studies.fleet.text import fleet_text
-from core.studies.kind import Kind
+from core.studies.kind import About, Kind
 
 
 def _describe(plan: FleetPlan) -> str:
@@ -25,5 +25,12 @@ FLEET: Kind[FleetPlan, FleetStudy, FleetAnswer] = Kind(
     answer=lambda study, context: answer_of(study, context.curves),
     text=lambda study, answer, _: fleet_text(study, answer),
     export=lambda study, answer, _: fleet_data(study, answer),
+    about=lambda study: About(
+        network=study.plan.sweep.workload.title,
+        targets=study.plan.sweep.targets,
+        machine=counted(len(study.machines), "machine") if study.machines else "",
+        part_ids=study.part_ids,
+        runs=study.runs,
+    ),
 )
 KIND = FLEET

@@ -1,6 +1,6 @@
 """The memory study as a kind; an answer takes earlier studies of the same machine into account."""
 
-from core.studies.kind import Kind
+from core.studies.kind import About, Kind
 from core.studies.memory.answer import MemoryAnswer, memory_answer
 from core.studies.memory.export import memory_data, memory_text
 from core.studies.memory.record import MemoryStudy
@@ -16,6 +16,10 @@ MEMORY: Kind[MemorySearch, MemoryStudy, MemoryAnswer] = Kind(
     answer=lambda study, context: memory_answer(study, context.earlier),
     text=lambda study, answer, _: memory_text(study, answer),
     export=lambda study, answer, _: memory_data(study, answer),
+    about=lambda study: About(
+        network=study.plan.workload.title, targets=(study.plan.target,), run_id=study.plan.run_id
+    ),
     example="example_memory.json",
+    of_a_run=True,
 )
 KIND = MEMORY

@@ -1,7 +1,7 @@
 """The gradient noise study as a kind."""
 
 from core.base.schema import UserError
-from core.studies.kind import Context, Kind
+from core.studies.kind import About, Context, Kind
 from core.studies.noise.answer import TrainingNoise, training_noise
 from core.studies.noise.export import noise_data, noise_text
 from core.studies.noise.record import NoisePlan, NoiseStudy
@@ -25,6 +25,8 @@ GRADIENT_NOISE: Kind[NoisePlan, NoiseStudy, TrainingNoise] = Kind(
     answer=_answer,
     text=lambda study, noise, _: noise_text(study, noise),
     export=lambda study, noise, _: noise_data(study, noise),
+    about=lambda study: About(network=study.plan.workload.title, targets=(study.plan.target,), run_id=study.run_id),
     example="example_noise.json",
+    of_a_run=True,
 )
 KIND = GRADIENT_NOISE

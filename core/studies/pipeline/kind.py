@@ -2,7 +2,7 @@
 
 from core.studies.experiment.record import Experiment
 from core.studies.experiment.run import ExperimentPlan, measure_arms
-from core.studies.kind import Kind
+from core.studies.kind import About, Kind
 from core.studies.pipeline.answer import PipelineAnswer, pipeline_answer
 from core.studies.pipeline.export import pipeline_data, pipeline_text
 from core.studies.pipeline.plan import PipelinePlan
@@ -17,6 +17,7 @@ PIPELINE: Kind[PipelinePlan, Experiment, PipelineAnswer] = Kind(
     answer=lambda experiment, _: pipeline_answer(experiment),
     text=lambda experiment, answer, _: pipeline_text(experiment, answer),
     export=lambda experiment, answer, _: pipeline_data(experiment, answer),
+    about=lambda experiment: About(network=experiment.workload.title, targets=(experiment.arms[0].target,)),
     example="example_pipeline.json",
 )
 KIND = PIPELINE

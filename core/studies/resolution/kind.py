@@ -1,6 +1,6 @@
 """The resolution study as a kind."""
 
-from core.studies.kind import Kind
+from core.studies.kind import About, Kind
 from core.studies.resolution.answer import Resolution, resolution
 from core.studies.resolution.export import resolution_data, resolution_text
 from core.studies.resolution.record import ResolutionPlan, ResolutionStudy
@@ -16,5 +16,6 @@ RESOLUTION: Kind[ResolutionPlan, ResolutionStudy, Resolution] = Kind(
     answer=lambda study, context: resolution(study, context.earlier),
     text=lambda study, found, _: resolution_text(study, found),
     export=lambda study, found, _: resolution_data(study, found),
+    about=lambda study: About(network=study.plan.workload.title, targets=study.plan.targets),
 )
 KIND = RESOLUTION

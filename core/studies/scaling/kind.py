@@ -1,6 +1,6 @@
 """The scaling study as a kind."""
 
-from core.studies.kind import Kind
+from core.studies.kind import About, Kind
 from core.studies.scaling.answer import ScalingAnswer, scaling_answer
 from core.studies.scaling.export import scaling_data, scaling_text
 from core.studies.scaling.record import ScalingPlan, ScalingStudy
@@ -16,5 +16,6 @@ SCALING: Kind[ScalingPlan, ScalingStudy, ScalingAnswer] = Kind(
     answer=lambda study, _: scaling_answer(study),
     text=lambda _, answer, __: scaling_text(answer),
     export=lambda _, answer, __: scaling_data(answer),
+    about=lambda study: About(network=study.plan.workload.title, targets=study.plan.targets),
 )
 KIND = SCALING

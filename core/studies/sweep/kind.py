@@ -10,7 +10,7 @@ from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
 from core.rounds.show.export import verdict_text
 from core.rounds.study import new_id
-from core.studies.kind import Kind
+from core.studies.kind import About, Kind
 from core.studies.runner import now
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.interpreters import refuse_python
@@ -36,6 +36,7 @@ SWEEP: Kind[Run, Run, Answer] = Kind(
     answer=lambda run, _: analyse(run),
     text=lambda run, answer, _: verdict_text(run, answer),
     export=lambda run, _, __: run.model_dump(mode="json"),  # every command derives the answer from this
+    about=lambda run: About(network=run.plan.workload.title if run.plan is not None else ""),
     example="example.json",
     streams=True,
 )

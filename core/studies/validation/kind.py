@@ -1,6 +1,6 @@
 """The study kind of validations."""
 
-from core.studies.kind import Kind
+from core.studies.kind import About, Kind
 from core.studies.validation.answer import Validation, validation
 from core.studies.validation.export import validation_data, validation_text
 from core.studies.validation.record import ValidationPlan, ValidationStudy
@@ -16,5 +16,6 @@ VALIDATION: Kind[ValidationPlan, ValidationStudy, Validation] = Kind(
     answer=lambda study, _: validation(study),
     text=lambda study, found, _: validation_text(study, found),
     export=lambda study, found, _: validation_data(study, found),
+    about=lambda study: About(targets=(study.target,)),
 )
 KIND = VALIDATION

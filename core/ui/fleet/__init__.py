@@ -1,1 +1,14 @@
 """The Fleet page: machines with their states, the comparison, and the form that starts a run or collects files."""
+
+from core.ui.menu import Page
+
+PAGE = Page(
+    title="Fleet",
+    icon=":material/dns:",
+    order=130,
+    group="Maps",
+    help="The same sweep on several machines: which of them is the fastest at which batch, and at what cost.",
+    link="Several machines compared",
+    opens={"fleet": "study"},
+    measures=("fleet",),
+)

@@ -19,6 +19,7 @@ from core.rounds.answer.condensed import CondensedRun
 from core.studies.fleet.answer import FleetAnswer, answer_of
 from core.studies.fleet.export import fleet_data, machines_csv
 from core.studies.fleet.figures import cost_figure, drawn, speed_up_figure, throughput_figure
+from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import ENDED, FleetMachine, FleetStudy, MachinePrice
 from core.studies.fleet.text import cheapest_words, columns, fleet_text, notes, row, shown_batches
 from core.ui import charts, evidence, money, registry, share
@@ -255,7 +256,7 @@ class Parts:
     def share(self) -> None:
         name, study, answer = f"fleet-{self._id}", self._study, self._answer
         files = study_files(
-            name, lambda: fleet_data(registry.whole(study), answer), text=lambda: fleet_text(study, answer),
+            name, lambda: fleet_data(registry.whole(FLEET, study), answer), text=lambda: fleet_text(study, answer),
             figure=partial(speed_up_figure, study, answer, self._asked.chosen),
             meaning="What the fleet run says, and its machines' runs as far as one file holds them.",
         )  # fmt: skip

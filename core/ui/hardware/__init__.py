@@ -1,1 +1,14 @@
 """The Hardware page, and a modelled GPU beside a measured verdict."""
+
+from core.ui.menu import Page
+
+PAGE = Page(
+    title="Hardware",
+    icon=":material/memory:",
+    order=120,
+    group="Maps",
+    help="From which batch size GPUs that are not here would be faster than this CPU: modelled, with its error.",
+    link="Against GPUs that are not here, modelled",
+    opens={"host": "host", "validation": "validation"},
+    measures=("host",),
+)

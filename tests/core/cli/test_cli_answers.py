@@ -122,10 +122,11 @@ def test_devices_says_what_limits_it(cli: Command, monkeypatch: pytest.MonkeyPat
     assert json.loads(out)["container_memory_bytes"] == 16 * 10**8
 
 
-@pytest.mark.parametrize("command", ["devices", "verdict", "report"])
+@pytest.mark.parametrize("command", ["--help", "devices", "verdict", "report"])
 def test_commands_load_no_framework_and_are_quick(tmp_path: Path, run_file: Path, command: str) -> None:
     """Check for two seconds of CPU time, which a busy machine lengthens less than wall time."""
     arguments = {
+        "--help": ["--help"],
         "devices": ["devices", "--json"],
         "verdict": ["verdict", str(run_file)],
         "report": ["report", str(run_file), "--out", str(tmp_path / "r.html")],

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from core.cli import commands
+from core.cli import all_commands
 from core.cli.files import FILE
 from core.studies.registry import DATA
 from simulated.commands import Command, refused
@@ -26,7 +26,7 @@ BESIDE = {
 def asks_for_paths() -> list[list[str]]:
     """Return every command with each of its paths replaced by BAD, and all else valid."""
     asked: list[list[str]] = []
-    for name, command in commands.commands.items():
+    for name, command in all_commands().items():
         for parameter in command.params:
             flag = parameter.opts[0]
             if parameter.type is not FILE and flag not in ("--data", "--host"):

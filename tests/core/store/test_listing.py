@@ -14,8 +14,8 @@ from core.store.catalogue import describe
 from core.store.tables import RUNS
 from core.studies.kind import Context
 from core.studies.registry import kind_of
+from simulated.kinds import RUN
 from simulated.runs import make_run
-from tests.support.batch_page import RUN
 from tests.support.study_pages import MADE
 
 SMALL: Any = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}

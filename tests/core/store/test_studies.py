@@ -16,9 +16,9 @@ from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.experiment.record import Experiment
 from core.studies.memory.kind import MEMORY
 from core.studies.pipeline.kind import PIPELINE
+from simulated.diagnoses import HELPING, make_diagnosis
 from simulated.pipelines import make_pipeline_experiment
 from simulated.runs import make_run
-from tests.support.diagnoses import HELPING, make_diagnosis
 from tests.support.loops import loop_cost, with_loops
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 

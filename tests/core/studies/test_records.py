@@ -9,21 +9,9 @@ from core.base.schema import UserError
 from core.rounds.study import Record
 from core.studies.experiment.record import Experiment
 from core.studies.registry import kinds, load_example
-from simulated.fleet_studies import make_fleet
-from simulated.hosts import make_host_study
-from simulated.resolutions import made_resolution
-from simulated.scalings import make_scaling_study
-from simulated.validations import made_validation
+from simulated.kinds import cases
 
-SHIPPED = {name: load_example(name) for name, kind in kinds().items() if kind.example is not None}
-RECORDS: dict[str, Record] = {
-    **SHIPPED,
-    "host": make_host_study(),
-    "scaling": make_scaling_study(),
-    "fleet": make_fleet(batches=(1, 8)),
-    "resolution": made_resolution(),
-    "validation": made_validation(),
-}
+RECORDS: dict[str, Record] = {name: load_example(name) or case.study() for name, case in cases().items()}
 CHANGED = {"rounds": 1, "experiment": 1, "plan": 1, "sweeps": 1}
 NO_RECORDS = ["", "nonsense", "[]", "null", "{}", '{"schema_version": 1}', '{"a": NaN}', "[" * 10]
 

@@ -16,8 +16,8 @@ from core.rounds.show.report import html_report
 from core.studies.diagnosis.answer import diagnose
 from core.studies.diagnosis.export import diagnosis_data
 from core.studies.diagnosis.record import Diagnosis
+from simulated.diagnoses import HELPING, make_diagnosis
 from simulated.runs import make_run
-from tests.support.diagnoses import HELPING, make_diagnosis
 from tests.support.energies import with_energy
 from tests.support.traced import cpu_cell, with_traces
 

@@ -15,8 +15,8 @@ from core.studies.diagnosis.remedies import REMEDIES
 from core.studies.experiment.effects import Effect
 from core.studies.experiment.record import Experiment
 from core.workload.spec import Pipeline, Target, Workload
+from simulated.diagnoses import HELPING, make_diagnosis
 from simulated.runs import make_run, planned
-from tests.support.diagnoses import HELPING, make_diagnosis
 from tests.support.traced import gpu_cell, with_traces
 
 BEHIND, AHEAD = 8, 256  # batches at which the second target of make_run is behind, and ahead (they cross near 43)

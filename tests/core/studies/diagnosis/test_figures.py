@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from core.studies.diagnosis.answer import DiagnosisAnswer, Finding, Judgement, diagnose
 from core.studies.diagnosis.figures import LOOKS, diagnosis_figure, gain_words, measured_findings, variant_title
 from core.studies.diagnosis.record import Diagnosis
+from simulated.diagnoses import HELPING, helping_diagnosis, make_diagnosis
 from simulated.runs import make_run
-from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
 
 RUN = make_run(1)
 DIAGNOSIS = helping_diagnosis(RUN)

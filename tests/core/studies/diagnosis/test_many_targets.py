@@ -6,7 +6,7 @@ from core.base.schema import UserError
 from core.rounds.answer.analyse import analyse
 from core.studies.diagnosis.answer import compared, diagnose, is_behind
 from core.studies.diagnosis.run import default_batch, default_target
-from tests.support.diagnoses import make_diagnosis
+from simulated.diagnoses import make_diagnosis
 from tests.support.targets import run_of
 
 RUN, ONE = run_of(3), run_of(1)

@@ -25,8 +25,8 @@ from core.studies.frontier.figures import (
 )
 from core.studies.frontier.record import Axis, Setting
 from core.workload.spec import Target
+from simulated.frontier_studies import log2_speed_up, make_frontier_plan, make_frontier_study
 from tests.support.figures import words
-from tests.support.frontier_studies import log2_speed_up, make_frontier_plan, make_frontier_study
 
 NAMES = ("cpu,threads=1", "cpu,threads=2")
 SHORT = ("1 thread", "2 threads")
