@@ -34,7 +34,7 @@ def found(played: Played) -> set[str]:
 def test_there_is_a_study_of_every_kind() -> None:
     """Check all kinds but two.
 
-    A fleet has its own faults (tests/core/studies/fleet/test_coordinator.py); a validation keeps its self-check's
+    A fleet has its own faults (tests/core/studies/fleet/test_run.py); a validation keeps its self-check's
     statements, not every number (tests/core/studies/test_faults.py).
     """
     assert MAKE.keys() == kinds().keys() - {"fleet", "validation"}

@@ -117,6 +117,6 @@ def _check_blocks(rounds: Any, of_round: int, faults: Faulty) -> None:
 
 
 def test_every_kind_is_tried() -> None:
-    """Check all kinds but the fleet, which has its own faults: tests/core/studies/fleet/test_coordinator.py."""
+    """Check all kinds but the fleet, which has its own faults: tests/core/studies/fleet/test_run.py."""
     assert set(STUDIES) == set(kinds()) - {"fleet"}
     assert "nan_loss" in OUTCOMES
