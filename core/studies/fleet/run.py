@@ -20,7 +20,7 @@ from core.rounds.answer.reliability import hindrance
 from core.rounds.run import Round, Run, RunRecord
 from core.rounds.study import new_id
 from core.studies.fleet.cluster import Answer, Choice, Cluster, Node, NodeLost, RunEnd, Update, choose
-from core.studies.fleet.collect import unique_name
+from core.studies.fleet.collect import ENDED_AS, unique_name
 from core.studies.fleet.record import ENDED, FleetMachine, FleetPlan, FleetStudy, MachineState
 from core.studies.progress import Phase, Progress
 from core.studies.runner import OVERDRAWN, Cancelled, StudyFailed, StudyTools, now
@@ -43,8 +43,6 @@ REPORT_AFTER_S = 2.0  # wait before its reason is reported
 RETURN_S = 120.0
 """Time that a lost machine may stay away before it is given up."""
 STOP_S = 2.5  # grace period for an orderly end before it is forced
-STATES: dict[Status, MachineState] = {"finished": "finished", "failed": "failed", "cancelled": "cancelled"}
-"""State of a machine by the final status of its run; with another one the machine counts as lost."""
 
 
 def check_fleet(plan: FleetPlan) -> None:
@@ -297,7 +295,7 @@ class _Fleet:
 
     def _on_end(self, machine: _Machine, end: RunEnd) -> None:
         """Handle the end of a machine's run."""
-        state = "refused" if end.refused else STATES.get(end.status)
+        state = "refused" if end.refused else ENDED_AS.get(end.status)
         if state is None or (state == "cancelled" and self._stopped_s is None):
             self._on_lost(machine, end.reason or "Its run was ended from outside.")
             return
