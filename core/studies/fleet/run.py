@@ -17,7 +17,8 @@ from core.base.schema import UserError
 from core.base.text import sentence_case
 from core.networks.families.code import Code
 from core.rounds.answer.reliability import hindrance
-from core.rounds.run import Round, Run, RunRecord
+from core.rounds.plan import SweepPlan
+from core.rounds.run import MAX_NAME, Round, Run, RunRecord
 from core.rounds.study import new_id
 from core.studies.fleet.cluster import Answer, Choice, Cluster, Node, NodeLost, RunEnd, Update, choose
 from core.studies.fleet.collect import ENDED_AS, unique_name
@@ -210,19 +211,9 @@ class _Fleet:
 
     def _start(self, machine: _Machine, key: str) -> None:
         """Ask a node to measure as soon as it is free."""
-        sweep = self._plan.sweep
-        while (run_id := new_id()) in self._run_ids:
+        while (run := _new_run(self._plan.sweep, machine.name)).id in self._run_ids:
             continue
-        self._run_ids.add(run_id)
-        run = Run(
-            id=run_id,
-            name=f"{sweep.title} on {machine.name}"[:200],
-            created_at=now(),
-            label="recorded",
-            status="running",
-            target_names=sweep.target_names,
-            plan=sweep,
-        )
+        self._run_ids.add(run.id)
         machine.start(key, run, self._clock.now_s())
         self._by_key[key] = machine
         try:
@@ -296,7 +287,7 @@ class _Fleet:
     def _on_end(self, machine: _Machine, end: RunEnd) -> None:
         """Handle the end of a machine's run."""
         state = "refused" if end.refused else ENDED_AS.get(end.status)
-        if state is None or (state == "cancelled" and self._stopped_s is None):
+        if state is None:
             self._on_lost(machine, end.reason or "Its run was ended from outside.")
             return
         if state == "finished" and not (machine.run and machine.run.id in machine.rounds_received):
@@ -342,8 +333,6 @@ class _Fleet:
         else:
             self._tools.recorder.delete(machine.run.id)
 
-    # -- the clock -------------------------------------------------------------------------------------------------
-
     def _restart_lost(self) -> None:
         """Start lost machines again that are back, or that others with the labels asked for can replace."""
         away = [machine for machine in self._machines if machine.is_open and machine.key is None]
@@ -378,26 +367,16 @@ class _Fleet:
             elif machine.begun and now_s - machine.begun_s > self._limit_s:
                 self._on_lost(machine, f"Its run took longer than {duration(self._limit_s)}.")
 
-    # -- reporting -------------------------------------------------------------------------------------------------
-
     def _report(self, phase: Phase) -> None:
         states = Counter(machine.state for machine in self._machines)
         counts = [f"{states[state]:,} {state}" for state in ("measuring", "starting", "waiting") if states[state]]
         activity = f"Machines: {', '.join(counts)}" if counts else "All machines have ended"
         ended = sum(not machine.is_open for machine in self._machines)
+        left_s = _left_s(self._machines, self._plan.sweep.budget_s)
         record = self._study("running")
         self._tools.report(
-            Progress(phase, activity, ended, len(self._machines), record.elapsed_s, self._left_s(), record=record)
+            Progress(phase, activity, ended, len(self._machines), record.elapsed_s, left_s, record=record)
         )
-
-    def _left_s(self) -> float:
-        """Return the longest time left of the measuring machines; 0 while one waits for other work to end, as that is
-        unknown.
-        """
-        if any(machine.state == "waiting" for machine in self._machines):
-            return 0.0
-        budget_s = self._plan.sweep.budget_s
-        return max((machine.left_s or budget_s for machine in self._machines if machine.is_open), default=0.0)
 
     def _study(self, status: Status) -> FleetStudy:
         return FleetStudy(
@@ -408,3 +387,23 @@ class _Fleet:
             plan=self._plan,
             machines=tuple(machine.to_record() for machine in self._machines),
         )
+
+
+def _new_run(sweep: SweepPlan, machine: str) -> Run:
+    """Return the run of a machine, without rounds."""
+    return Run(
+        id=new_id(),
+        name=f"{sweep.title} on {machine}"[:MAX_NAME],
+        created_at=now(),
+        label="recorded",
+        status="running",
+        target_names=sweep.target_names,
+        plan=sweep,
+    )
+
+
+def _left_s(machines: Sequence[_Machine], budget_s: float) -> float:
+    """Return the longest time left of the measuring machines; 0 while one waits, as that is unknown."""
+    if any(machine.state == "waiting" for machine in machines):
+        return 0.0
+    return max((machine.left_s or budget_s for machine in machines if machine.is_open), default=0.0)
