@@ -3,7 +3,7 @@
     python -m benchmarks.fleet growth [--machines 10 30 100 300 1000] [--rounds 500] [--json FILE]
     python -m benchmarks.fleet faults [--machines 1000] [--json FILE]
 
-*growth*: the coordinator on a simulated cluster (no Ray), with a store (SQLite in a temporary folder): wall time, CPU
+*growth*: a fleet run on a simulated cluster (no Ray), with a store (SQLite in a temporary folder): wall time, CPU
 time and peak memory, in one process per number of machines. The exit status is 0 if both grow at most in proportion to
 the machines (within a factor of 1.3, beyond the cost without any machine).
 
@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from core.studies.fleet.coordinator import run_fleet
+from core.studies.fleet.run import run_fleet
 from simulated.fleets import (
     HARMLESS,
     RETRIED,

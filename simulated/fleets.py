@@ -1,4 +1,4 @@
-"""A cluster on a virtual clock, with planted faults and known truth, for the coordinator of a fleet.
+"""A cluster on a virtual clock, with planted faults and known truth, for fleet runs.
 
 Its machines report runs that were made, not measured: each the same rounds, which must all arrive exactly once.
 """
@@ -11,33 +11,31 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, Literal
 
+from core.base.evidence import Process
 from core.rounds.run import Round, Run, RunRecord
-from core.studies.fleet import messages
-from core.studies.fleet.cluster import Heard, Node, NodeLost
-from core.studies.fleet.messages import Ended, Item, Waits
+from core.studies.fleet.cluster import NODE_ID_LABEL, Answer, Node, NodeLost, RunEnd, Update
 from core.studies.fleet.record import FleetPlan
 from core.studies.runner import StudyTools
 from simulated.runs import make_environment, make_run
 from simulated.simulation import VirtualClock
 
-ANSWER_S = 5.0
+LATENCY_S = 0.001
 Fault = Literal[
-    "lost", "hangs", "slow", "garbage", "alien", "wrong_run", "begin_lost", "interrupted",  # these cost unmeasured work
-    "duplicates", "swallows", "stale",  # cost nothing
+    "lost", "hangs", "slow", "begin_lost", "interrupted",  # these cost unmeasured work
+    "disconnects", "repeats",  # cost nothing
     "refuses", "nice", "nice_late", "threads", "fails", "empty", "never_free",  # these end it
 ]  # fmt: skip
-RETRIED: tuple[Fault, ...] = (
-    "lost", "hangs", "slow", "garbage", "alien", "wrong_run", "begin_lost", "interrupted",
-)  # fmt: skip
-HARMLESS: tuple[Fault, ...] = ("duplicates", "swallows", "stale")
-GARBAGE = (b"", b"\xff\x00", b"[]", b'{"run_id": 1}', b"x" * 100, None, b'{"a":' * 1000)
+RETRIED: tuple[Fault, ...] = ("lost", "hangs", "slow", "begin_lost", "interrupted")
+HARMLESS: tuple[Fault, ...] = ("disconnects", "repeats")
+"""Every third answer is lost with its connection; every answer comes again, from the first record on."""
 
 
 @dataclass
 class Planned:
-    """A machine and its faults by start (the first is 1); ``at`` counts the items before one strikes.
+    """A machine and its faults by start (the first is 1); ``at`` counts the records before one strikes.
 
-    ``free_s``: how long other work occupies it. ``away_s``: how long it stays away after it was lost.
+    ``free_s``: how long other work occupies it; ``waits_s``: how long another measurement then does. ``away_s``: how
+    long it stays away after it was lost; it returns as a restarted node if ``restarts``.
     """
 
     node: Node
@@ -46,25 +44,40 @@ class Planned:
     free_s: float = 0.0
     waits_s: float = 0.0
     away_s: float = 0.0
-    item_s: float = 0.1
+    restarts: bool = False
+    record_s: float = 0.1
 
 
 @dataclass
 class _Session:
+    """One start of a machine: its records and end, and when it begins."""
+
     run: Run
-    start: int
-    start_s: float
-    items: list[bytes]
-    item_s: float
     fault: Fault | None
     at: int
-    cancelled: bool = False
+    placed_s: float
+    begin_s: float
+    record_s: float
+    records: list[RunRecord]
+    end: RunEnd
+    polls: int = 0
 
-    def there(self, now_s: float) -> int:
-        """Return how many items exist at that time."""
-        if self.cancelled:
-            return len(self.items)
-        return min(len(self.items), max(0, 1 + int((now_s - self.start_s) / self.item_s)))
+    def present(self, now_s: float) -> int:
+        """Return how many records exist at that time."""
+        return min(len(self.records), max(0, int((now_s - self.begin_s) / self.record_s)))
+
+    def update(self, last_seq: int, now_s: float) -> Update:
+        begins = now_s >= self.begin_s
+        present = self.present(now_s)
+        end = self.end if begins and present == len(self.records) else None
+        return Update(
+            last_seq,
+            tuple(self.records[last_seq:present]),
+            begun=self.run if begins and last_seq == 0 and not self.end.refused else None,
+            waiting="" if begins else "Another measures.",
+            left_s=10.0,
+            end=end,
+        )
 
 
 class SimulatedCluster:
@@ -74,81 +87,66 @@ class SimulatedCluster:
 
     def __init__(self, machines: Sequence[Planned], template: Run) -> None:
         self.clock = VirtualClock()
-        self.planned = {one.node.key: one for one in machines}
+        self.planned = {machine.node.key: machine for machine in machines}
         self.template = template
         self.started: dict[str, int] = {}
         self.cancelled: list[str] = []
-        self.most_asked = 0
+        self.most_polls = 0
         self.closed = False
-        self._records = [messages.encode(item) for item in records_of(template)]
-        self._rounds_begin = next(n for n, item in enumerate(records_of(template)) if isinstance(item, Round))
         self._sessions: dict[str, _Session] = {}
         self._away: dict[str, float] = {}
-        self._due: list[tuple[float, int, str, str, Any]] = []
+        self._due: list[tuple[float, int, str, str, int]] = []
         self._serial = count()
-        self._swallowed: set[tuple[str, int]] = set()
 
     def nodes(self) -> tuple[Node, ...]:
         now_s = self.clock.now_s()
-        return tuple(one.node for key, one in self.planned.items() if self._away.get(key, -1.0) <= now_s)
+        return tuple(machine.node for key, machine in self.planned.items() if self._away.get(key, -1.0) <= now_s)
 
     @property
     def running(self) -> set[str]:
         """Machines on which this program's work runs."""
         return set(self._sessions)
 
-    def begin(self, key: str, run: bytes) -> None:
+    def begin(self, key: str, run: Run) -> None:
         assert key not in self._sessions, "a machine measures one run at a time"
-        start = self.started[key] = self.started.get(key, 0) + 1
-        planned, asked = self.planned[key], Run.from_json(run)
+        planned = self.planned[key]
+        start = self.started[planned.node.name] = self.started.get(planned.node.name, 0) + 1
         fault = planned.faults.get(start)
         if fault == "begin_lost":
             raise NodeLost("Its node has left the cluster.")
-        free_s = self.clock.now_s() + (1e9 if fault == "never_free" else planned.free_s)
-        item_s = 1e4 if fault == "slow" else planned.item_s
-        items = self._items(asked, fault, planned)
-        self._sessions[key] = _Session(asked, start, free_s, items, item_s, fault, planned.at)
-        heapq.heappush(self._due, (free_s, next(self._serial), key, asked.id, None))
+        placed_s = self.clock.now_s() + (1e9 if fault == "never_free" else planned.free_s)
+        self._sessions[key] = _Session(
+            run.model_copy(update={"environment": make_environment()}), fault, planned.at, placed_s,
+            placed_s + planned.waits_s, 1e4 if fault == "slow" else planned.record_s, self._records(fault), _end(fault),
+        )  # fmt: skip
 
-    def ask(self, key: str, question: int, known: int, hold_s: float) -> None:
+    def poll(self, key: str, last_seq: int) -> None:
         session = self._sessions[key]
-        now_s = self.clock.now_s()
-        self.most_asked = max(self.most_asked, len(self._due))
-        if session.there(now_s) > known:
-            due_s = now_s if session.cancelled else now_s + hold_s
-        else:
-            due_s = min(now_s + ANSWER_S, session.start_s + known * session.item_s + hold_s)
-        due_s = max(due_s, now_s + 0.001)
-        heapq.heappush(self._due, (due_s, next(self._serial), key, session.run.id, (question, known)))
+        due_s = max(self.clock.now_s(), session.placed_s) + LATENCY_S
+        heapq.heappush(self._due, (due_s, next(self._serial), key, session.run.id, last_seq))
+        self.most_polls = max(self.most_polls, len(self._due))
 
-    def heard(self, wait_s: float) -> Sequence[Heard]:
+    def answers(self, wait_s: float) -> Sequence[Answer]:
         end_s = self.clock.now_s() + wait_s
         self.clock.time_s = min(end_s, self._due[0][0]) if self._due else end_s
-        found = []
+        answers: list[Answer] = []
         while self._due and self._due[0][0] <= self.clock.now_s():
-            _, _, key, run_id, asked = heapq.heappop(self._due)
+            _, _, key, run_id, last_seq = heapq.heappop(self._due)
             session = self._sessions.get(key)
-            if session is None or session.run.id != run_id:
-                continue
-            said = [None] if asked is None else self._said(key, session, *asked)
-            found += [Heard(key, one) for one in said]
-        return found
+            if session is not None and session.run.id == run_id:
+                answers += self._answers(key, session, last_seq)
+        return answers
 
-    def busy(self, key: str) -> str:  # noqa: ARG002
+    def pending(self, key: str) -> str:  # noqa: ARG002
         return "Other work holds it."
 
     def cancel(self, key: str) -> None:
         self.cancelled.append(key)
         session = self._sessions[key]
-        if session.fault == "hangs" or session.start_s > self.clock.now_s():
-            return
-        session.items = session.items[: session.there(self.clock.now_s())]
-        session.items.append(messages.encode(Ended(status="cancelled", elapsed_s=1.0)))
-        session.cancelled = True
-        for place, (_, serial, other, run_id, asked) in enumerate(self._due):
-            if other == key:
-                self._due[place] = (self.clock.now_s() + 0.2, serial, other, run_id, asked)
-        heapq.heapify(self._due)
+        now_s = self.clock.now_s()
+        if session.fault != "hangs" and session.placed_s <= now_s:
+            session.records = session.records[: session.present(now_s)]
+            session.begin_s, session.end = min(session.begin_s, now_s), RunEnd("cancelled", 1.0)
 
     def drop(self, key: str) -> None:
         self._sessions.pop(key, None)
@@ -157,55 +155,47 @@ class SimulatedCluster:
         self._sessions.clear()
         self.closed = True
 
-    # -- a machine's messages ----------------------------------------------------------------------------------------
-
-    def _items(self, run: Run, fault: Fault | None, planned: Planned) -> list[bytes]:
-        if fault == "refuses":
-            return [messages.encode(Ended(status="failed", reason="It has no GPU.", refused=True))]
-        begun = run.model_copy(update={"environment": make_environment()})
-        if fault == "wrong_run":
-            begun = begun.model_copy(update={"id": "20260101-other1"})
-        waits = [messages.encode(Waits(reason="Another measures."))] * int(planned.waits_s / planned.item_s)
-        records = self._records
+    def _records(self, fault: Fault | None) -> list[RunRecord]:
+        records = list(records_of(self.template))
         if fault in ("nice", "threads"):
-            records = [messages.encode(_held_back(item, fault)) for item in records_of(self.template)]
+            return [_held_back(record, fault) for record in records]
         if fault == "nice_late":
-            records = [*records, messages.encode(_held_back(self.template.processes[0], "nice"))]
-        if fault == "alien":
-            far = self.template.cells[0].model_copy(update={"target": 5})
-            records = [*records[: planned.at], messages.encode(far), *records[planned.at :]]
+            return [*records, _held_back(self.template.processes[0], "nice")]
         if fault == "empty":
-            records = records[: self._rounds_begin]
-        status = "failed" if fault in ("fails", "empty") else "interrupted" if fault == "interrupted" else "finished"
-        ended = Ended(status=status, elapsed_s=60.0, reason="" if status == "finished" else "It broke.")
-        return [*waits, messages.encode(begun), *records, messages.encode(ended)]
+            return [record for record in records if not isinstance(record, Round)]
+        return [] if fault == "refuses" else records
 
-    def _said(self, key: str, session: _Session, question: int, known: int) -> list[object]:
-        struck = session.there(self.clock.now_s()) > session.at
+    def _answers(self, key: str, session: _Session, last_seq: int) -> list[Answer]:
+        now_s = self.clock.now_s()
+        session.polls += 1
+        struck = session.present(now_s) >= session.at
         if struck and session.fault == "lost":
             self._sessions.pop(key)
-            self._away[key] = self.clock.now_s() + self.planned[key].away_s
-            return [NodeLost("Its measuring process is gone.")]
+            self._lose(key)
+            return [Answer(key, NodeLost("Its measuring process is gone."))]
         if struck and session.fault == "hangs":
             return []
-        if struck and session.fault == "garbage":
-            return [GARBAGE[hash(key) % len(GARBAGE)]]
-        there = session.items[known : session.there(self.clock.now_s())]
-        said: list[object] = [self._answer(session, question, known + 1, messages.fitting(there))]
-        if session.fault == "duplicates":
-            everything = messages.fitting(session.items[: session.there(self.clock.now_s())])
-            return [said[0], self._answer(session, question, 1, everything)]
-        if session.fault == "swallows" and there and known % 3 == 0 and (key, known) not in self._swallowed:
-            self._swallowed.add((key, known))
-            return [self._answer(session, question, known + 2, messages.fitting(there[1:]))]
-        if session.fault == "stale":
-            old = session.run.model_copy(update={"id": "20260101-stale1"})
-            over = messages.encode(Ended(status="finished"))
-            return [messages.answer(old.id, question, known + 1, [over]), *said]
-        return said
+        if session.fault == "disconnects" and session.polls % 3 == 0:
+            return [Answer(key, None)]
+        answers = [Answer(key, session.update(last_seq, now_s))]
+        return answers + [Answer(key, session.update(0, now_s))] * (session.fault == "repeats")
 
-    def _answer(self, session: _Session, question: int, first: int, items: Sequence[bytes]) -> bytes:
-        return messages.answer(session.run.id, question, first, items, "Measuring", 10.0)
+    def _lose(self, key: str) -> None:
+        planned = self.planned[key]
+        if planned.restarts:
+            del self.planned[key]
+            labels = planned.node.labels | {NODE_ID_LABEL: f"{key}-again"}
+            planned.node = Node(f"{key}-again", planned.node.name, labels)
+            self.planned[planned.node.key] = planned
+        self._away[planned.node.key] = self.clock.now_s() + planned.away_s
+
+
+def _end(fault: Fault | None) -> RunEnd:
+    if fault == "refuses":
+        return RunEnd("failed", reason="It has no GPU.", refused=True)
+    if fault in ("fails", "empty"):
+        return RunEnd("failed", 60.0, "It broke.")
+    return RunEnd("interrupted", 60.0, "It broke.") if fault == "interrupted" else RunEnd("finished", 60.0)
 
 
 def records_of(run: Run) -> Iterator[RunRecord]:
@@ -213,11 +203,11 @@ def records_of(run: Run) -> Iterator[RunRecord]:
     return chain(run.processes, run.setups, run.rounds, run.cells)
 
 
-def _held_back(item: Item, fault: Fault) -> Item:
-    if type(item).__name__ != "Process":
-        return item
+def _held_back(record: RunRecord, fault: Fault) -> RunRecord:
+    if not isinstance(record, Process):
+        return record
     held = {"niceness": 15} if fault == "nice" else {"inherited_threads": {"OMP_NUM_THREADS": "1"}}
-    return item.model_copy(update=held)
+    return record.model_copy(update=held)
 
 
 def template(rounds: int = 36) -> Run:
@@ -232,12 +222,13 @@ def fleet_plan(run: Run, **changes: Any) -> FleetPlan:
 
 def machines(number: int, faults: Sequence[Fault | None] = (), **changes: Any) -> list[Planned]:
     """Return that many machines, of four kinds; fault n is that of machine n, in its first start."""
-    found = []
+    planned = []
     for n in range(number):
-        node = Node(f"key-{n}", f"node{n}", {"kind": f"kind{n % 4}", "zone": "a" if n % 2 else "b"})
+        labels = {"kind": f"kind{n % 4}", "zone": "a" if n % 2 else "b", NODE_ID_LABEL: f"key-{n}"}
+        node = Node(f"key-{n}", f"node{n}", labels)
         fault = faults[n] if n < len(faults) else None
-        found.append(Planned(node, {1: fault} if fault else {}, **changes))
-    return found
+        planned.append(Planned(node, {1: fault} if fault else {}, **changes))
+    return planned
 
 
 class FleetRecorder:
@@ -278,4 +269,4 @@ def tools_on(cluster: SimulatedCluster, recorder: Any, **options: Any) -> StudyT
 
 
 def _no_worker_here(*_: object, **__: object) -> Any:
-    raise AssertionError("a coordinator starts no worker")
+    raise AssertionError("the collecting program starts no worker")

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from core.base.evidence import Status
 from core.base.numbers import counted
 from core.base.schema import UserError, parse_json
 from core.base.text import shown
@@ -18,6 +19,7 @@ from core.cli.files import FILE, BadInput, Failure, check_writable, json_flag, r
 from core.cli.lists import ListsCommand
 from core.cli.study_command import NOTHING, History, answered, stop_signals, store_option
 from core.cli.terminal import say, shown_progress
+from core.rounds.run import Run, RunRecord
 from core.rounds.show.imports import read_run
 from core.rounds.study import MAX_RECORD_BYTES, new_id
 from core.studies.fleet.collect import Found, collect
@@ -25,7 +27,8 @@ from core.studies.fleet.record import FleetPlan, FleetStudy, MachinePrice, label
 from core.studies.kind import Context, Kind
 from core.studies.progress import Progress
 from core.studies.registry import kind_of
-from core.studies.runner import Cancelled, NullRecorder, Stop, StudyFailed, StudyTools
+from core.studies.runner import Cancelled, NullRecorder, Recorder, Stop, StudyFailed, StudyTools
+from core.studies.sweep.ledger import Ledger
 from core.workload.spec import MAX_BUDGET_S
 
 DEFAULT_WAIT_S = 3600.0
@@ -80,24 +83,43 @@ def _bare(study: FleetStudy) -> FleetStudy:
 
 def _measured(given: dict[str, Any], history: History) -> tuple[FleetStudy | None, Failure | None]:
     """Measure what the flags request; no study if stopped before there was a result. Raises BadInput."""
-    from core.studies.fleet.coordinator import run_fleet
-    from core.studies.fleet.messages import Spool
-    from core.studies.fleet.run import connected
+    from core.studies.fleet.run import connected, run_fleet
     from core.worker import clock, process
 
-    plan, stop = _plan(given), Stop()
-    with connected(plan) as cluster, stop_signals(stop), Spool(history.queue or NullRecorder()) as spool:
+    plan, stop, recorder = _plan(given), Stop(), RunsRecorder(history.queue or NullRecorder())
+    with connected(plan) as cluster, stop_signals(stop):
         say(f"{plan.sweep.title} on a cluster of {counted(len(cluster.nodes()), 'machine')}")
         try:
             with shown_progress() as show, told(show) as report:
-                tools = StudyTools(process.launch_processes, clock.WallClock(), stop, None, report, spool)
+                tools = StudyTools(process.launch_processes, clock.WallClock(), stop, None, report, recorder)
                 study = run_fleet(tools, plan, cluster)
         except Cancelled:
             return None, None
         except StudyFailed as error:
             return None, Failure(str(error))
-        runs = tuple(spool.run(machine.run_id) for machine in study.machines if machine.run_id is not None)
-        return study.model_copy(update={"runs": runs}), None
+    return study.model_copy(update={"runs": tuple(recorder.runs[run_id] for run_id in study.part_ids)}), None
+
+
+class RunsRecorder:
+    """Recorder in front of another one. ``runs`` holds the runs that ended, whole."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.runs: dict[str, Run] = {}
+        self._recorder = recorder
+        self._ledgers: dict[str, Ledger] = {}
+
+    def begin(self, run: Run) -> None:
+        self._ledgers[run.id] = Ledger(run, self._recorder)
+
+    def record(self, run_id: str, records: tuple[RunRecord, ...]) -> None:
+        self._ledgers[run_id].add(*records)
+
+    def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:
+        self.runs[run_id] = self._ledgers.pop(run_id).finish(status, elapsed_s)
+
+    def delete(self, run_id: str) -> None:
+        del self._ledgers[run_id]
+        self._recorder.delete(run_id)
 
 
 @contextmanager

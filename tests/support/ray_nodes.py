@@ -17,10 +17,10 @@ from typing import Any
 import psutil
 
 from core.rounds.plan import SweepPlan
-from core.studies.fleet.coordinator import run_fleet
 from core.studies.fleet.node import NodeRun
 from core.studies.fleet.ray_cluster import RayCluster
 from core.studies.fleet.record import FleetPlan
+from core.studies.fleet.run import run_fleet
 from core.studies.runner import StudyTools
 from core.worker.children import start
 from simulated.fleets import FleetRecorder

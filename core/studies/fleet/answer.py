@@ -7,7 +7,7 @@ target at each batch; the same can be asked of one target alone, and the machine
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,30 +34,30 @@ UNPAIRED = (
 )
 
 
-def headline(names: Sequence[str], found: Fastest, margin: float, batches: Sequence[int], has_interval: bool) -> str:
+def headline(names: Sequence[str], fastest: Fastest, margin: float, batches: Sequence[int], has_interval: bool) -> str:
     """Describe in one sentence which machine is the fastest at which batch."""
     if not has_interval:
-        lowest = [next(b.targets[0] for b in found.bands if batch <= b.to_batch * 1.01) for batch in batches]
+        lowest = [next(b.targets[0] for b in fastest.bands if batch <= b.to_batch * 1.01) for batch in batches]
         return lowest_words(names, np.array(lowest), np.array(batches, dtype=float))
-    found = _joined(found)
-    _, *parts = bands_words(names, found, margin)
-    first, edge = found.bands[0], found.boundaries[0] if found.boundaries else None
+    fastest = _joined(fastest)
+    _, *parts = bands_words(names, fastest, margin)
+    first, edge = fastest.bands[0], fastest.boundaries[0] if fastest.boundaries else None
     where = where_words(first, None, edge, spell=True)
     who = f"The fastest machine is {names[first.targets[0]]} {where}"
     if len(first.targets) > 1:
         what = "A tie" if first.level else "Not clear which machine is the fastest"
         who = f"{what} {where}: {band_label(names, first)}"
     more = len(parts) + 1 - SHOWN_BANDS
-    said = [*parts[: SHOWN_BANDS - 1], f"{counted(more, 'more band')} above that"] if more > 0 else parts
-    return f"{'; '.join([who, *said])}."
+    shown = [*parts[: SHOWN_BANDS - 1], f"{counted(more, 'more band')} above that"] if more > 0 else parts
+    return f"{'; '.join([who, *shown])}."
 
 
-def _joined(found: Fastest) -> Fastest:
+def _joined(fastest: Fastest) -> Fastest:
     """Merge neighbouring bands of many machines: that other dozens may be the fastest is no news."""
-    bands, edges = [found.bands[0]], list[Boundary]()
-    for band, edge in zip(found.bands[1:], found.boundaries, strict=True):
+    bands, edges = [fastest.bands[0]], list[Boundary]()
+    for band, edge in zip(fastest.bands[1:], fastest.boundaries, strict=True):
         last = bands[-1]
-        if all(len(one.targets) > MAX_TARGETS and not one.level for one in (last, band)):
+        if all(len(neighbour.targets) > MAX_TARGETS and not neighbour.level for neighbour in (last, band)):
             bands[-1] = Band(last.from_batch, band.to_batch, tuple(sorted({*last.targets, *band.targets})))
         else:
             bands.append(band)
@@ -65,19 +65,19 @@ def _joined(found: Fastest) -> Fastest:
     return Fastest(tuple(bands), tuple(edges))
 
 
-def faster_words(one: Against | None) -> str:
+def faster_words(against: Against | None) -> str:
     """Describe for a table where a machine beats the baseline machine: ``from 41 (32 to 50)``, ``throughout``,
     ``nowhere``, ``a tie``; ``clear from 64 on`` without a crossover with an interval.
     """
-    if one is None:
+    if against is None:
         return ""
-    words = ahead_words(one)
-    return words if words != "not clear" else _where_clear(one.speed_ups)
+    words = ahead_words(against)
+    return words if words != "not clear" else _where_clear(against.speed_ups)
 
 
 def _where_clear(speed_ups: Sequence[SpeedUp]) -> str:
-    faster = [i for i, found in enumerate(speed_ups) if found.low is not None and found.low > 1]
-    slower = [i for i, found in enumerate(speed_ups) if found.high is not None and found.high < 1]
+    faster = [i for i, speed_up in enumerate(speed_ups) if speed_up.low is not None and speed_up.low > 1]
+    slower = [i for i, speed_up in enumerate(speed_ups) if speed_up.high is not None and speed_up.high < 1]
     if not faster:
         return "nowhere clear" if slower else "not clear"
     if faster == list(range(faster[0], len(speed_ups))):
@@ -131,8 +131,8 @@ class Result:
     @property
     def energy(self) -> tuple[Joules, ...]:
         """Energies of the targets that count."""
-        counted = {cell.target for cell in self.cells}
-        return tuple(found for found in self.run.energy if found.target in counted)
+        targets = {cell.target for cell in self.cells}
+        return tuple(joules for joules in self.run.energy if joules.target in targets)
 
     def cell(self, batch: int) -> CellStats | None:
         return next((cell for cell in self.cells if cell.batch == batch), None)
@@ -201,31 +201,32 @@ def answer_of(
     Raises:
         UserError: if there is nothing to compare.
     """
-    found = {machine.name: run for machine in study.machines if (run := _run_of(study, machine, curves)) is not None}
-    at = tuple(range(len(study.plan.sweep.targets))) if target is None else (target,)
-    taken = [m for m in study.machines if m.name in found and any(found[m.name].curves[t].batches for t in at)]
-    batches = common_batches([[found[m.name].curves[t] for t in at] for m in taken])
-    if len(taken) < 2 or not len(batches):
-        raise UserError(_too_little(study, len(taken)))
-    first = next((i for i, machine in enumerate(taken) if machine.name == baseline), None)
+    runs = {machine.name: run for machine in study.machines if (run := _run_of(study, machine, curves)) is not None}
+    targets = tuple(range(len(study.plan.sweep.targets))) if target is None else (target,)
+    machines = [m for m in study.machines if m.name in runs and any(runs[m.name].curves[t].batches for t in targets)]
+    batches = common_batches([[runs[m.name].curves[t] for t in targets] for m in machines])
+    if len(machines) < 2 or not len(batches):
+        raise UserError(_too_little(study, len(machines)))
+    first = next((i for i, machine in enumerate(machines) if machine.name == baseline), None)
     if baseline is not None and first is None:
         raise UserError(f"“{baseline[:80]}” is no machine of this fleet run that has step times.")
-    times = times_of([[found[m.name].curves[t] for t in at] for m in taken], batches)
-    margin, known = study.plan.sweep.margin, study.plan.prices if prices is None else prices
-    against = against_baseline(times, first or 0, margin, tuple(m.name for m in taken))
-    cells = _cells(times, [found[m.name] for m in taken], at)
+    times = times_of([[runs[m.name].curves[t] for t in targets] for m in machines], batches)
+    margin, known_prices = study.plan.sweep.margin, study.plan.prices if prices is None else prices
+    against = against_baseline(times, first or 0, margin, tuple(m.name for m in machines))
+    cells = _cells(times, [runs[m.name] for m in machines], targets)
     results = tuple(
-        Result(m, found[m.name], mine, one, known.get(m.name), _costs(mine, known.get(m.name)))
-        for m, mine, one in zip(taken, cells, against, strict=True)
+        Result(m, runs[m.name], own, comparison, known_prices.get(m.name), _costs(own, known_prices.get(m.name)))
+        for m, own, comparison in zip(machines, cells, against, strict=True)
     )
-    fastest, sure = bands(times, margin), bool((times.df > 0).any())
+    fastest, has_interval = bands(times, margin), bool((times.df > 0).any())
     names = shown_names(study.plan.sweep.targets)
-    compared = {machine.name for machine in taken}
+    compared = {machine.name for machine in machines}
     return FleetAnswer(
         results=results, baseline=first or 0, batches=times.batches, fastest=fastest,
         cheapest=_cheapest(times, results, margin), target=target, target_names=names, margin=margin,
-        label=_label(results), absent=tuple(m for m in study.machines if m.name not in compared), has_interval=sure,
-        sentence=headline([m.name for m in taken], fastest, margin, times.batches, sure),
+        label=_label(results), absent=tuple(m for m in study.machines if m.name not in compared),
+        sentence=headline([m.name for m in machines], fastest, margin, times.batches, has_interval),
+        has_interval=has_interval,
     )  # fmt: skip
 
 
@@ -233,11 +234,11 @@ def _run_of(study: FleetStudy, machine: FleetMachine, curves: Curves) -> Condens
     """Return a machine's run from the store, else from the study's file; None without rounds."""
     if machine.run_id is None:
         return None
-    found = curves.get(machine.run_id)
-    if found is None and (run := study.run_of(machine)) is not None and run.rounds:
-        found = condense(run)
-    fits = found is not None and len(found.curves) == len(study.plan.sweep.targets)
-    return found if fits else None
+    condensed = curves.get(machine.run_id)
+    if condensed is None and (run := study.run_of(machine)) is not None and run.rounds:
+        condensed = condense(run)
+    fits = condensed is not None and len(condensed.curves) == len(study.plan.sweep.targets)
+    return condensed if fits else None
 
 
 def _too_little(study: FleetStudy, taken: int) -> str:
@@ -256,13 +257,18 @@ def _label(results: Sequence[Result]) -> Label:
 def bands(times: Times, margin: float) -> Fastest:
     """Return the bands and boundaries of the fastest machine, simultaneous over batches and machines."""
     left = contenders(times, ALPHA)
-    found = bands_of(Machines(times.of(left), max(1, len(times.center) - 1)), margin)
+    return _renumbered(bands_of(Machines(times.of(left), max(1, len(times.center) - 1)), margin), left)
+
+
+def _renumbered(fastest: Fastest, machines: Sequence[int]) -> Fastest:
+    """Return the bands of some machines with the indices that those have among all."""
+
+    def own(targets: Sequence[int]) -> tuple[int, ...]:
+        return tuple(machines[target] for target in targets)
+
     return Fastest(
-        tuple(Band(b.from_batch, b.to_batch, tuple(left[k] for k in b.targets), b.level) for b in found.bands),
-        tuple(
-            Boundary(b.batch, b.low, b.high, tuple(left[k] for k in b.before), tuple(left[k] for k in b.after))
-            for b in found.boundaries
-        ),
+        tuple(replace(band, targets=own(band.targets)) for band in fastest.bands),
+        tuple(replace(edge, before=own(edge.before), after=own(edge.after)) for edge in fastest.boundaries),
     )
 
 
@@ -271,19 +277,19 @@ def _cells(times: Times, runs: Sequence[CondensedRun], at: Sequence[int]) -> lis
     own = times.at_batches()
     half = own.own_half_width(ALPHA)
     middle, low, high = np.exp(own.center), np.exp(own.center - half), np.exp(own.center + half)
-    sure, known = np.isfinite(half), own.known
-    found = []
+    has_interval, known = np.isfinite(half), own.known
+    all_cells = []
     for machine, run in enumerate(runs):
         cells = []
         for place, batch in enumerate(times.batches):
             if known[machine, place]:
                 target = at[int(own.target[machine, place])]
                 bounds: tuple[Array | None, ...] = (low[machine, place], high[machine, place])
-                low_ms, high_ms = (float(b) for b in bounds) if sure[machine, place] else (None, None)  # type: ignore[arg-type]
+                low_ms, high_ms = (float(b) for b in bounds) if has_interval[machine, place] else (None, None)  # type: ignore[arg-type]
                 rounds = run.curves[target].rounds
                 cells.append(CellStats(target, batch, rounds, float(middle[machine, place]), low_ms, high_ms))
-        found.append(tuple(cells))
-    return found
+        all_cells.append(tuple(cells))
+    return all_cells
 
 
 def _costs(cells: Sequence[CellStats], price: MachinePrice | None) -> tuple[Cost, ...]:
@@ -311,11 +317,4 @@ def _cheapest(times: Times, results: Sequence[Result], margin: float) -> Fastest
     if len(priced) < 2 or len({price.currency for price in prices}) > 1:
         return None
     shifted = times.of(priced).shifted(np.log([price.per_hour for price in prices]))
-    found = bands(shifted, margin)
-    return Fastest(
-        tuple(Band(b.from_batch, b.to_batch, tuple(priced[k] for k in b.targets), b.level) for b in found.bands),
-        tuple(
-            Boundary(b.batch, b.low, b.high, tuple(priced[k] for k in b.before), tuple(priced[k] for k in b.after))
-            for b in found.boundaries
-        ),
-    )
+    return _renumbered(bands(shifted, margin), priced)

@@ -32,7 +32,7 @@ class Found:
 
 
 def collect(
-    found: Sequence[Found], prices: Mapping[str, MachinePrice] | None = None, unread: Sequence[str] = ()
+    files: Sequence[Found], prices: Mapping[str, MachinePrice] | None = None, unread: Sequence[str] = ()
 ) -> FleetStudy:
     """Assemble the fleet run; ``unread`` are sentences on files that could not be read, which cost only themselves.
 
@@ -40,16 +40,16 @@ def collect(
     whose workers were held back, is named and left out. Raises UserError if no run is left.
     """
     warnings = [Warning(code=f"unread_{n}", text=text) for n, text in enumerate(unread, 1)]
-    plan = _common_plan([one.run for one in found])
+    plan = _common_plan([file.run for file in files])
     if plan is None:
         raise UserError(" ".join(["No file holds a run with a plan, so that there is nothing to compare.", *unread]))
-    chosen, dropped = _one_a_machine(list(_named(found)))
+    chosen, dropped = _one_per_machine(list(_named(files)))
     warnings += [Warning(code=f"same_machine_{n}", text=text) for n, text in enumerate(dropped, 1)]
     if len(chosen) > MAX_MACHINES:
         raise UserError(f"These are {len(chosen):,} machines; at most {MAX_MACHINES:,} can be compared.")
-    machines = tuple(machine_of(name, one.run, plan) for name, one in chosen)
+    machines = tuple(machine_of(name, file.run, plan) for name, file in chosen)
     kept = {machine.run_id for machine in machines}
-    runs = tuple(recorded(one.run) for _, one in chosen if one.run.id in kept)
+    runs = tuple(recorded(file.run) for _, file in chosen if file.run.id in kept)
     return FleetStudy(
         label="recorded",
         created_at=min((run.created_at for run in runs), default=datetime.now(UTC).isoformat(timespec="seconds")),
@@ -103,7 +103,7 @@ def _common_plan(runs: Iterable[Run]) -> SweepPlan | None:
     return max(plans.values(), key=len, default=[None])[0]
 
 
-def _one_a_machine(named: Sequence[tuple[str, Found]]) -> tuple[list[tuple[str, Found]], list[str]]:
+def _one_per_machine(named: Sequence[tuple[str, Found]]) -> tuple[list[tuple[str, Found]], list[str]]:
     """Return the run of each machine with the most rounds (the newest of those), and a sentence on each one dropped."""
     groups: dict[object, list[tuple[str, Found]]] = defaultdict(list)
     for each in named:
@@ -127,18 +127,18 @@ def _identity(environment: Environment | None) -> object:
     return environment.hostname_hash, environment.cpu, environment.memory_bytes, tuple(environment.gpus)
 
 
-def _named(found: Sequence[Found]) -> Iterator[tuple[str, Found]]:
+def _named(files: Sequence[Found]) -> Iterator[tuple[str, Found]]:
     """Yield each run with a unique name: that of its file, else of the folder, else of the hardware."""
-    stems = [one.name or run_name(one.path.name) for one in found]
-    folders = [run_name(f"{one.path.parent.name}.json") if one.path.parent.name else "" for one in found]
+    stems = [file.name or run_name(file.path.name) for file in files]
+    folders = [run_name(f"{file.path.parent.name}.json") if file.path.parent.name else "" for file in files]
     twice = {stem for stem, count in Counter(stems).items() if count > 1}
     shared = Counter(folder for stem, folder in zip(stems, folders, strict=True) if stem in twice)
     taken: set[str] = set()
-    for one, stem, folder in zip(found, stems, folders, strict=True):
+    for file, stem, folder in zip(files, stems, folders, strict=True):
         name = stem
         if stem in twice:
-            name = folder if folder and shared[folder] == 1 else hardware_name(one.run.environment) or stem
-        yield unique_name(name, taken), one
+            name = folder if folder and shared[folder] == 1 else hardware_name(file.run.environment) or stem
+        yield unique_name(name, taken), file
 
 
 def hardware_name(environment: Environment | None) -> str:
@@ -148,9 +148,9 @@ def hardware_name(environment: Environment | None) -> str:
     return environment.gpus[0].name if environment.gpus else environment.cpu
 
 
-def unique_name(wanted: str, taken: set[str]) -> str:
+def unique_name(preferred: str, taken: set[str]) -> str:
     """Return the name, numbered if another machine has it already, and mark it as taken."""
-    base = clean(wanted).strip()[: MAX_NAME - 8] or "machine"
+    base = clean(preferred).strip()[: MAX_NAME - 8] or "machine"
     name, number = base, 1
     while name in taken:
         number += 1

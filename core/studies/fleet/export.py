@@ -36,7 +36,7 @@ def fleet_data(study: FleetStudy, answer: FleetAnswer) -> dict[str, Any]:
     }
 
 
-def _bands(answer: FleetAnswer, found: Fastest) -> list[dict[str, Any]]:
+def _bands(answer: FleetAnswer, fastest: Fastest) -> list[dict[str, Any]]:
     return [
         {
             "from_batch": band.from_batch,
@@ -44,17 +44,17 @@ def _bands(answer: FleetAnswer, found: Fastest) -> list[dict[str, Any]]:
             "machines": [answer.names[machine] for machine in band.targets],
             "tie": band.level,
         }
-        for band in found.bands
+        for band in fastest.bands
     ]
 
 
-def _boundaries(answer: FleetAnswer, found: Fastest) -> list[dict[str, Any]]:
+def _boundaries(answer: FleetAnswer, fastest: Fastest) -> list[dict[str, Any]]:
     def names(machines: tuple[int, ...]) -> list[str]:
         return [answer.names[machine] for machine in machines]
 
     return [
         {"batch": b.batch, "low": b.low, "high": b.high, "before": names(b.before), "after": names(b.after)}
-        for b in found.boundaries
+        for b in fastest.boundaries
     ]
 
 
@@ -104,13 +104,13 @@ def machines_csv(study: FleetStudy, answer: FleetAnswer) -> str:
     targets = study.plan.sweep.target_names
     lines = []
     for result in answer.results:
-        speed = {} if result.against is None else {s.batch: s for s in result.against.speed_ups}
+        speed_ups = {} if result.against is None else {s.batch: s for s in result.against.speed_ups}
         for cell in result.cells:
-            found, cost = speed.get(cell.batch), result.cost(cell.batch)
+            speed_up, cost = speed_ups.get(cell.batch), result.cost(cell.batch)
             lines.append((
                 result.name, result.machine.state, result.run.hardware, cell.batch, targets[cell.target], cell.step_ms,
                 cell.low_ms, cell.high_ms, cell.samples_per_s,
-                *((None, None, None) if found is None else (found.ratio, found.low, found.high)),
+                *((None, None, None) if speed_up is None else (speed_up.ratio, speed_up.low, speed_up.high)),
                 *((None, None, None) if cost is None else (cost.value, cost.low, cost.high)),
                 None if result.price is None else result.price.currency, result.run.label,
             ))  # fmt: skip

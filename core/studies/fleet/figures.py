@@ -47,19 +47,19 @@ def drawn(answer: FleetAnswer, chosen: Sequence[str] = ()) -> tuple[int, ...]:
     count = len(answer.results)
     if count <= MAX_TARGETS:
         return tuple(range(count))
-    asked = [i for i, name in enumerate(answer.names) if name in set(chosen)]
+    requested = [i for i, name in enumerate(answer.names) if name in set(chosen)]
     others = sorted(answer.best, key=lambda i: (not _alone(answer.fastest, i), _mean_ratio(answer, i)))
-    return tuple(dict.fromkeys([answer.baseline, *asked, *others]))[:MAX_TARGETS]
+    return tuple(dict.fromkeys([answer.baseline, *requested, *others]))[:MAX_TARGETS]
 
 
-def _alone(found: Fastest, machine: int) -> bool:
-    return any(band.targets == (machine,) for band in found.bands)
+def _alone(fastest: Fastest, machine: int) -> bool:
+    return any(band.targets == (machine,) for band in fastest.bands)
 
 
 def _mean_ratio(answer: FleetAnswer, machine: int) -> float:
     """Return the negative mean speed-up over the baseline, so that the fastest sorts first."""
-    one = answer.results[machine].against
-    return 0.0 if one is None else -sum(found.ratio for found in one.speed_ups) / max(1, len(one.speed_ups))
+    against = answer.results[machine].against
+    return 0.0 if against is None else -sum(point.ratio for point in against.speed_ups) / max(1, len(against.speed_ups))
 
 
 def speed_up_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str] = ()) -> go.Figure:
@@ -72,7 +72,7 @@ def speed_up_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str
         return [] if result.against is None else speed_up_points(result.against.speed_ups)
 
     def ratios(result: Result) -> list[tuple[float, float]]:
-        return [] if result.against is None else [(found.batch, found.ratio) for found in result.against.speed_ups]
+        return [] if result.against is None else [(point.batch, point.ratio) for point in result.against.speed_ups]
 
     values = [*NEAR_PARITY, *_rest(figure, answer, shown, ratios)]
     own = TARGET_LOOKS[shown.index(answer.baseline)] if answer.baseline in shown else REST
@@ -142,11 +142,11 @@ def _curves(
     points, others = of
     values = _rest(figure, answer, shown, others)
     for look, machine in zip(TARGET_LOOKS, shown, strict=False):
-        found = points(answer.results[machine])
-        if found:
+        drawn_points = points(answer.results[machine])
+        if drawn_points:
             name = short(answer.names[machine], 48)
-            add_curve(figure, found, name, look, answer.label, f"machine {machine}")
-            values += values_of(found)
+            add_curve(figure, drawn_points, name, look, answer.label, f"machine {machine}")
+            values += values_of(drawn_points)
     y = log_range(values)
     figure.update_yaxes(log_axis(words[1], y, decade_ticks(*y)))
     return _framed(_Chart(figure, study, answer, shown, words[0], bands, what))
@@ -205,7 +205,7 @@ def _rest(figure: go.Figure, answer: FleetAnswer, shown: Sequence[int], values: 
     own = set(shown)
     others = [tuple(values(result)) for machine, result in enumerate(answer.results) if machine not in own]
     ends: dict[float, tuple[float, float]] = {}
-    for batch, value in (pair for found in others for pair in found):
+    for batch, value in (pair for pairs in others for pair in pairs):
         low, high = ends.get(batch, (value, value))
         ends[batch] = min(low, value), max(high, value)
     if not ends:

@@ -1,9 +1,9 @@
 """Ray as a fleet's cluster: one actor per machine, which has all of its CPUs and GPUs. The only module that imports
 Ray.
 
-An actor is placed by the label of its node, waits there until the whole machine is free, and is polled for what is new
-(:mod:`core.studies.fleet.node`). It ends with this program, however that ends, and its workers with it. It runs this
-program's own code, which is sent along; frameworks must be installed there.
+A placement group reserves the whole machine, chosen by the label of its node; once that is free, an actor measures
+there (:mod:`core.studies.fleet.node`) and is polled. Both end with this program, however that ends, and the actor's
+workers with it. It runs this program's own code, which is sent along; frameworks must be installed there.
 """
 
 from __future__ import annotations
@@ -14,30 +14,37 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.base.schema import UserError
 from core.base.text import clean
-from core.rounds.run import MAX_NAME
-from core.studies.fleet.cluster import Heard, Node, NodeLost
+from core.rounds.run import MAX_NAME, Run
+from core.studies.fleet.cluster import NODE_ID_LABEL, Answer, Node, NodeLost, Update
 from core.studies.fleet.node import NodeRun
 from core.studies.fleet.record import MAX_LABELS
 
 CODE = Path(__file__).parents[2]
 """This package, which is sent to the nodes."""
 NOT_SENT = ("**/__pycache__/**", "dashboard/**", "data/hardware_*.json", "figures/fonts/**")
-NODE_LABEL = "ray.io/node-id"
 INSTALL = "pip install -r requirements-fleet.txt"
-AT_ONCE = 4  # concurrent calls of one actor: a waiting question, and a request to stop
-LOOK_EVERY_S = 2.0
-STARTS_S = 60.0
-"""Time for which a process missing on a free machine is assumed to be starting."""
+MAX_CONCURRENCY = 3  # calls of one actor: the measurement, a poll, and a request to stop
+CHECK_NODES_EVERY_S = 2.0
 MAX_WHY = 300
 MAX_PORT = 65_535
 REACH_S = 5.0
 START = "Start one with “ray start”, or name another."
 CAUSE = re.compile(r"[\w.]+(Error|Exception): \S")
+
+
+@dataclass(frozen=True)
+class _Placement:
+    """Ray's handles of one machine's run. ``reserved`` is ready once the whole machine is reserved for it."""
+
+    group: Any
+    reserved: Any
+    actor: Any
 
 
 class RayCluster:
@@ -52,97 +59,93 @@ class RayCluster:
     def __init__(self, address: str, actor: type[NodeRun] = NodeRun) -> None:
         self._ray = connected(address)
         self._actor = actor
-        self._actors: dict[str, Any] = {}
-        self._asked: dict[Any, str] = {}
-        self._free_s: dict[str, float] = {}
-        self._looked_s = time.monotonic()
+        self._placements: dict[str, _Placement] = {}
+        self._polls: dict[Any, str] = {}
+        self._nodes_checked_s = time.monotonic()
 
     def nodes(self) -> tuple[Node, ...]:
         return tuple(
-            Node(key=each["NodeID"], name=each["NodeManagerHostname"], labels=labels_of(each)) for each in self._there()
+            Node(key=node["NodeID"], name=node["NodeManagerHostname"], labels=labels_of(node)) for node in self._alive()
         )
 
-    def begin(self, key: str, run: bytes) -> None:
-        there = next((each for each in self._there() if each["NodeID"] == key), None)
-        if there is None:
+    def begin(self, key: str, run: Run) -> None:
+        node = next((node for node in self._alive() if node["NodeID"] == key), None)
+        if node is None:
             raise NodeLost("Its node has left the cluster.")
-        resources = there["Resources"]
-        self._free_s.pop(key, None)
-        if self._is_free(key, resources):
-            self._free_s[key] = time.monotonic()
+        cpus, gpus = node["Resources"]["CPU"], node["Resources"].get("GPU", 0)
+        bundle = {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
+        group = self._ray.util.placement_group([bundle], bundle_label_selector=[{NODE_ID_LABEL: key}])
         remote: Any = self._ray.remote(self._actor)
         actor = remote.options(
-            num_cpus=resources["CPU"],
-            num_gpus=resources.get("GPU", 0),
-            label_selector={NODE_LABEL: key},
+            num_cpus=cpus,
+            num_gpus=gpus,
+            scheduling_strategy=self._ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(group),
             max_restarts=0,
-            max_concurrency=AT_ONCE,
+            max_concurrency=MAX_CONCURRENCY,
         ).remote()
-        self._actors[key] = actor
-        self._asked[actor.begin.remote(run)] = key  # answers None as soon as the actor is placed
+        actor.measure.remote(run)
+        self._placements[key] = _Placement(group, group.ready(), actor)
 
-    def ask(self, key: str, question: int, known: int, hold_s: float) -> None:
-        if (actor := self._actors.get(key)) is not None:
-            self._asked[actor.take.remote(question, known, hold_s)] = key
+    def poll(self, key: str, last_seq: int) -> None:
+        if (placement := self._placements.get(key)) is not None:
+            self._polls[placement.actor.poll.remote(last_seq)] = key
 
-    def heard(self, wait_s: float) -> Sequence[Heard]:
-        refs = list(self._asked)
+    def answers(self, wait_s: float) -> Sequence[Answer]:
+        refs = list(self._polls)
         if not refs:
             time.sleep(wait_s)
             return ()
         self._ray.wait(refs, num_returns=1, timeout=wait_s, fetch_local=False)
         ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
-        found = [Heard(self._asked.pop(ref), self._said(ref)) for ref in ready]
-        return [*found, *self._left({heard.key for heard in found})]
+        answers = [Answer(self._polls.pop(ref), self._result(ref)) for ref in ready]
+        return [*answers, *self._left({answer.key for answer in answers})]
 
-    def busy(self, key: str) -> str:
-        if time.monotonic() - self._free_s.get(key, float("-inf")) < STARTS_S:
+    def pending(self, key: str) -> str:
+        reserved, _ = self._ray.wait([self._placements[key].reserved], timeout=0, fetch_local=False)
+        if reserved:
             return "Ray is starting a process on it."
         return "Other work holds CPUs or GPUs of it; it is measured when all of them are free."
 
     def cancel(self, key: str) -> None:
-        if (actor := self._actors.get(key)) is not None:
-            actor.cancel.remote()
+        if (placement := self._placements.get(key)) is not None:
+            placement.actor.cancel.remote()
 
     def drop(self, key: str) -> None:
-        actor = self._actors.pop(key, None)
-        self._asked = {ref: other for ref, other in self._asked.items() if other != key}
-        if actor is not None:
-            self._ray.kill(actor)
+        self._polls = {ref: other for ref, other in self._polls.items() if other != key}
+        if (placement := self._placements.pop(key, None)) is not None:
+            self._ray.kill(placement.actor)
+            self._ray.util.remove_placement_group(placement.group)
 
     def close(self) -> None:
-        for key in tuple(self._actors):
+        for key in tuple(self._placements):
             self.drop(key)
         self._ray.shutdown()
 
-    def _there(self) -> list[dict[str, Any]]:
+    def _alive(self) -> list[dict[str, Any]]:
         """Return nodes that are alive and can compute. Raises UserError."""
         try:
-            return [each for each in self._ray.nodes() if each["Alive"] and each["Resources"].get("CPU")]
+            return [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         except Exception as error:  # Ray's own errors have no common base
             raise UserError(f"The Ray cluster does not answer: {_why(error)}") from None
 
-    def _is_free(self, key: str, total: dict[str, float]) -> bool:
-        """Tell whether all of a machine is available now, as far as Ray reports."""
-        with suppress(Exception):  # not part of Ray's public interface
-            free = self._ray._private.state.available_resources_per_node()[key]
-            return all(free.get(name, 0) >= total.get(name, 0) for name in ("CPU", "GPU"))
-        return False
-
-    def _said(self, ref: Any) -> object:
+    def _result(self, ref: Any) -> Update | NodeLost | None:
         try:
-            return self._ray.get(ref)
+            update: Update = self._ray.get(ref)
+        except self._ray.exceptions.ActorUnavailableError:  # the connection broke, the actor may still be there
+            return None
         except Exception as error:  # the actor's process or node failed, or it raised
             return NodeLost(f"Its measuring process is gone: {_why(error)}")
+        return update
 
-    def _left(self, told: set[str]) -> list[Heard]:
-        """Return machines with open questions whose node is gone: an actor not yet placed would wait for ever."""
-        if time.monotonic() - self._looked_s < LOOK_EVERY_S:
+    def _left(self, answered: set[str]) -> list[Answer]:
+        """Return machines polled whose node is gone: an actor not yet placed would wait for ever."""
+        if time.monotonic() - self._nodes_checked_s < CHECK_NODES_EVERY_S:
             return []
-        self._looked_s = time.monotonic()
-        there = {each["NodeID"] for each in self._there()}
-        gone = set(self._asked.values()) - there - told
-        return [Heard(key, NodeLost("Its node has left the cluster.")) for key in gone]
+        self._nodes_checked_s = time.monotonic()
+        with suppress(UserError):  # a cluster that does not answer now may later
+            gone = set(self._polls.values()) - {node["NodeID"] for node in self._alive()} - answered
+            return [Answer(key, NodeLost("Its node has left the cluster.")) for key in gone]
+        return []
 
 
 def connected(address: str) -> Any:

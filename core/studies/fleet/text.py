@@ -41,28 +41,28 @@ def shown_batches(answer: FleetAnswer) -> tuple[int, ...]:
 def columns(answer: FleetAnswer, batches: Sequence[int]) -> list[str]:
     """Return the titles of the columns of :func:`row`."""
     baseline = answer.names[answer.baseline]
-    found = ["Machine", *(f"Step at {batch:,} (ms)" for batch in batches), f"Faster than {baseline}"]
+    titles = ["Machine", *(f"Step at {batch:,} (ms)" for batch in batches), f"Faster than {baseline}"]
     if len(answer.target_names) > 1:
-        found.append(f"Own crossover, over {answer.target_names[0]}")
+        titles.append(f"Own crossover, over {answer.target_names[0]}")
     if answer.has_prices:
-        found.append(f"A million samples at {batches[-1]:,}")
+        titles.append(f"A million samples at {batches[-1]:,}")
     if answer.has_energy:
-        found.append("Energy a sample")
-    return found
+        titles.append("Energy a sample")
+    return titles
 
 
 def row(answer: FleetAnswer, result: Result, batches: Sequence[int]) -> list[str]:
     """Return one machine as texts, with 95 % intervals."""
     cells = [result.cell(batch) for batch in batches]
     is_baseline = result is answer.results[answer.baseline]
-    found = [result.name, *(_step(cell) for cell in cells), "baseline" if is_baseline else faster_words(result.against)]
+    texts = [result.name, *(_step(cell) for cell in cells), "baseline" if is_baseline else faster_words(result.against)]
     if len(answer.target_names) > 1:
-        found.append(own_words(answer, result))
+        texts.append(own_words(answer, result))
     if answer.has_prices:
-        found.append(cost_words(result, result.cost(batches[-1])))
+        texts.append(cost_words(result, result.cost(batches[-1])))
     if answer.has_energy:
-        found.append(energy_words(result))
-    return found
+        texts.append(energy_words(result))
+    return texts
 
 
 def _step(cell: CellStats | None) -> str:
@@ -79,10 +79,10 @@ def cost_words(result: Result, cost: Cost | None) -> str:
 
 def energy_words(result: Result) -> str:
     """Return the energy at the largest batch with windows of the target that counts there, and its source."""
-    found = result.energy
-    if not found:
+    energies = result.energy
+    if not energies:
         return ""
-    last = max(found, key=lambda one: one.batch)
+    last = max(energies, key=lambda energy: energy.batch)
     bounds = "" if last.low is None or last.high is None else f" ({joules(last.low)} to {joules(last.high)})"
     what = "CPU packages" if last.source == "package" else "card"
     return f"{joules(last.value)}{bounds} at {last.batch:,}, {what}"
@@ -90,19 +90,19 @@ def energy_words(result: Result) -> str:
 
 def notes(study: FleetStudy, answer: FleetAnswer) -> list[str]:
     """Return notes for the reader, as sentences."""
-    found = [UNPAIRED]
+    lines = [UNPAIRED]
     if answer.absent:
-        found.append(_absent(answer.absent))
+        lines.append(_absent(answer.absent))
     shorter = [r.name for r in answer.results if len(r.cells) < len(answer.batches)]
     if shorter:
-        found.append(f"Not measured at every batch size, and compared only where measured: {_some(shorter)}.")
+        lines.append(f"Not measured at every batch size, and compared only where measured: {_some(shorter)}.")
     unsteady = [r.name for r in answer.results if any(curve.unstable for curve in r.run.curves)]
     if unsteady:
-        found.append(f"Worker processes disagree on {_some(unsteady)}: those machines were too unsteady to tell much.")
+        lines.append(f"Worker processes disagree on {_some(unsteady)}: those machines were too unsteady to tell much.")
     single = [r.name for r in answer.results if any(c.batches and c.units < MIN_UNITS for c in r.run.curves)]
     if single:
-        found.append(f"On {_some(single)} workers were started too seldom, so intervals allow for processes not seen.")
-    return [*found, *(warning.text for warning in study.warnings)]
+        lines.append(f"On {_some(single)} workers were started too seldom, so intervals allow for processes not seen.")
+    return [*lines, *(warning.text for warning in study.warnings)]
 
 
 def _absent(machines: Sequence[FleetMachine]) -> str:
@@ -124,7 +124,7 @@ def own_words(answer: FleetAnswer, result: Result) -> str:
     """Describe where the other targets of a machine are faster than its first, the plan's baseline."""
     if len(result.run.own) == 1:
         return result.run.own[0].words
-    return "; ".join(f"{answer.target_names[one.target]} {one.words}" for one in result.run.own)
+    return "; ".join(f"{answer.target_names[own.target]} {own.words}" for own in result.run.own)
 
 
 def cheapest_words(answer: FleetAnswer) -> str:

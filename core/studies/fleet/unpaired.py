@@ -77,8 +77,8 @@ class Times:
     def at(self, points: Sequence[int]) -> Times:
         """Return these points only."""
         at = list(points)
-        found = self._each(lambda rows: rows[:, at])
-        return replace(found, x=self.x[at], shape=self.shape[at], measured=self.measured[at])
+        chosen = self._each(lambda rows: rows[:, at])
+        return replace(chosen, x=self.x[at], shape=self.shape[at], measured=self.measured[at])
 
     def gathered(self, machine: Whole) -> Times:
         """Return a single machine made of another one at each point."""
@@ -188,8 +188,8 @@ class Machines:
         """Return the machines that may be the fastest at each point by itself, at level ``alpha``; never empty."""
         best = self._best()
         ahead = self.times.gathered(best)
-        found = ratio(ahead, self.times)
-        beats = -found.center > found.half_width(alpha)
+        lead = ratio(ahead, self.times)
+        beats = -lead.center > lead.half_width(alpha)
         own = np.arange(len(self.times.center))[:, None] == best
         alone = (beats | ~self.times.known | own).all(axis=0)
         return as_bits(np.where(alone, own, self.left_in(alpha)))
@@ -197,8 +197,8 @@ class Machines:
     def left_in(self, alpha: float) -> Flags:
         """Return [machine, x]: whether no rival beats it at the level divided by the number of rivals."""
         rivals = self.times.of(self._strongest(range(len(self.times.center))))
-        found = ratio(rivals, self.times, outer=True)
-        beaten = (-found.center > found.half_width(alpha / self.rivals)).any(axis=0)
+        ratios = ratio(rivals, self.times, outer=True)
+        beaten = (-ratios.center > ratios.half_width(alpha / self.rivals)).any(axis=0)
         return np.asarray(~beaten & self.times.known)
 
     def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array:
@@ -210,8 +210,8 @@ class Machines:
         level = alpha if len(inside) == 1 else alpha / self.rivals
         times = self.times.at(at)
         others = times.of(outside)
-        found = ratio(times.of(self._strongest(inside)), others, outer=True)
-        by = -found.center - found.half_width(level)
+        ratios = ratio(times.of(self._strongest(inside)), others, outer=True)
+        by = -ratios.center - ratios.half_width(level)
         best = np.nanmax(np.where(np.isnan(by), -np.inf, by), axis=0)
         return np.asarray(np.where(others.known, best, np.inf).min(axis=0))
 
@@ -230,8 +230,8 @@ class Machines:
         some = max(1, AT_ONCE // chosen.center.size)
         for start in range(0, len(widest), some):  # if it is no tie, the first rows settle it
             rows = widest[start : start + some]
-            found = ratio(chosen.of(rows), chosen, outer=True)
-            off = np.abs(found.center) + found.half_width(alpha)
+            ratios = ratio(chosen.of(rows), chosen, outer=True)
+            off = np.abs(ratios.center) + ratios.half_width(alpha)
             others = np.array(rows)[:, None] != np.arange(len(chosen.center))
             if not (off[others] <= math.log1p(margin)).all():
                 return False
@@ -359,12 +359,12 @@ def against_baseline(times: Times, baseline: int, margin: float, names: Sequence
 
     Each comparison holds by itself, as that of two targets; the bands of the fastest hold simultaneously.
     """
-    found = ratio(times.of([baseline]), times)
-    at = found.at(times.measured)
+    ratios = ratio(times.of([baseline]), times)
+    at = ratios.at(times.measured)
     half, sure = at.half_width(ALPHA), at.scatter(2 * ALPHA)
     # A change of lead must show both sides, at least at this level: only such curves need be computed
     may_cross = np.any(at.center > sure, axis=1) & np.any(at.center < -sure, axis=1)
-    curves = _Curves(times, found) if may_cross.any() else None
+    curves = _Curves(times, ratios) if may_cross.any() else None
     answers: list[Against | None] = []
     for machine, name in enumerate(names):
         known = ~np.isnan(at.center[machine])
@@ -382,9 +382,9 @@ def against_baseline(times: Times, baseline: int, margin: float, names: Sequence
 class _Curves:
     """Curves of each machine against the baseline, as for two targets, with shared work done once."""
 
-    def __init__(self, times: Times, found: Ratio) -> None:
-        self._times, self._center = times, found.center
-        self._found = found
+    def __init__(self, times: Times, ratios: Ratio) -> None:
+        self._times, self._center = times, ratios.center
+        self._ratios = ratios
         self._levels: dict[float, Array] = {}
 
     def of(self, machine: int) -> Curve:
@@ -395,7 +395,7 @@ class _Curves:
 
     def _half_width(self, alpha: float) -> Array:
         if alpha not in self._levels:
-            self._levels[alpha] = self._found.half_width(alpha)
+            self._levels[alpha] = self._ratios.half_width(alpha)
         return self._levels[alpha]
 
 

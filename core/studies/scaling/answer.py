@@ -59,8 +59,8 @@ def all_reduces(study: ScalingStudy, target: int) -> tuple[AllReduce, ...]:
     """Return the shares of a target of several devices, by rising batch, from trusted traces that contain them."""
     replicas = study.plan.targets[target].replicas
     cells = (cell for cell in sorted(study.traces, key=lambda cell: cell.batch) if cell.target == target)
-    found = ((cell.batch, _mean(cell.device.all_reduce_shares)) for cell in cells if cell.trusted)
-    return tuple(AllReduce(batch, batch // replicas, *mean) for batch, mean in found if mean is not None)
+    shares = ((cell.batch, _mean(cell.device.all_reduce_shares)) for cell in cells if cell.trusted)
+    return tuple(AllReduce(batch, batch // replicas, *mean) for batch, mean in shares if mean is not None)
 
 
 def _mean(shares: tuple[float, ...]) -> tuple[float, float, float] | None:
@@ -130,10 +130,11 @@ class Several:
     @property
     def best(self) -> Efficiency | None:
         """Highest strong efficiency that has an interval: what a large enough batch achieves."""
-        return max((one for one in self.strong if one.low is not None), key=lambda one: one.low or 0.0, default=None)
+        with_interval = [strong for strong in self.strong if strong.low is not None]
+        return max(with_interval, key=lambda strong: strong.low or 0.0, default=None)
 
     def speed_up(self, batch: int) -> SpeedUp | None:
-        return next((one for one in self.speed_ups if one.batch == batch), None)
+        return next((speed_up for speed_up in self.speed_ups if speed_up.batch == batch), None)
 
 
 @dataclass(frozen=True)
@@ -156,39 +157,41 @@ def scaling_answer(study: ScalingStudy) -> ScalingAnswer:
     """Derive the answer. Raises UserError without a round."""
     run = study.run
     answer = analyse(run)
-    by_target = {one.target: one for one in answer.against}
-    found = tuple(
+    by_target = {against.target: against for against in answer.against}
+    several = tuple(
         _several(study, run, by_target[target].verdict, by_target[target].speed_ups, target)
         for target in study.plan.several
         if target in by_target
     )
-    return ScalingAnswer(study, run, answer, found)
+    return ScalingAnswer(study, run, answer, several)
 
 
 def _several(study: ScalingStudy, run: Run, verdict: Verdict, ratios: tuple[SpeedUp, ...], target: int) -> Several:
     count = study.plan.targets[target].replicas
     together = _ratios(paired(run, 0, target, count))
     alone = _ratios(paired(run, 0, 0, count))
-    made = Several(
+    group = Several(
         target=target,
         replicas=count,
         name=study.plan.names[target],
         verdict=verdict,
         speed_ups=ratios,
-        strong=tuple(_efficiency(one, one.batch, count, lambda ratio: ratio / count) for one in ratios),
-        weak=tuple(_efficiency(one, count * one.batch, count, lambda ratio: ratio) for one in together),
+        strong=tuple(_efficiency(ratio, ratio.batch, count, lambda value: value / count) for ratio in ratios),
+        weak=tuple(_efficiency(ratio, count * ratio.batch, count, lambda value: value) for ratio in together),
         # one device at b over itself at n·b, so the share is the inverse
-        replica=tuple(_efficiency(one, count * one.batch, count, lambda ratio: 1 / (count * ratio)) for one in alone),
+        replica=tuple(
+            _efficiency(ratio, count * ratio.batch, count, lambda value: 1 / (count * value)) for ratio in alone
+        ),
         traced=all_reduces(study, target),
     )
-    slower = [one.batch for one in ratios if verdict.kind != "tie" and one.high is not None and one.high < 1]
-    return replace(made, slower=_last(made, slower), largest=_last(made, [one.batch for one in ratios]))
+    slower = [ratio.batch for ratio in ratios if verdict.kind != "tie" and ratio.high is not None and ratio.high < 1]
+    return replace(group, slower=_last(group, slower), largest=_last(group, [ratio.batch for ratio in ratios]))
 
 
-def _efficiency(one: SpeedUp, batch: int, count: int, of: Callable[[float], float]) -> Efficiency:
-    bounds = None if one.low is None or one.high is None else sorted((of(one.low), of(one.high)))
+def _efficiency(speed_up: SpeedUp, batch: int, count: int, of: Callable[[float], float]) -> Efficiency:
+    bounds = None if speed_up.low is None or speed_up.high is None else sorted((of(speed_up.low), of(speed_up.high)))
     low, high = (None, None) if bounds is None else bounds
-    return Efficiency(batch, batch // count, of(one.ratio), low, high)
+    return Efficiency(batch, batch // count, of(speed_up.ratio), low, high)
 
 
 def _ratios(run: Run) -> tuple[SpeedUp, ...]:
@@ -197,14 +200,14 @@ def _ratios(run: Run) -> tuple[SpeedUp, ...]:
     return speed_ups(build_curve(table), table.counts) if len(table.batches) else ()
 
 
-def _last(made: Several, batches: list[int]) -> Why | None:
+def _last(group: Several, batches: list[int]) -> Why | None:
     """Explain the largest of these batches at which all three efficiencies have intervals; None without one."""
     for batch in reversed(batches):
-        found = [
-            next((one for one in kind if one.batch == batch and one.low is not None), None)
-            for kind in (made.strong, made.replica, made.weak)
+        efficiencies = [
+            next((efficiency for efficiency in kind if efficiency.batch == batch and efficiency.low is not None), None)
+            for kind in (group.strong, group.replica, group.weak)
         ]
-        strong, replica, together = found
+        strong, replica, together = efficiencies
         if strong is not None and replica is not None and together is not None:
             return Why(strong, replica, together, _main(replica, together))
     return None
@@ -224,21 +227,21 @@ def paired(run: Run, first: int, second: int, factor: int) -> Run:
     others: dict[tuple[int, int, int], Iterator[Block]] = {
         place: iter(blocks) for place, blocks in _blocks(run, second).items()
     }
-    found: list[Round] = []
+    rounds: list[Round] = []
     for (process, pass_index, batch), blocks in _blocks(run, first).items():
         beside = others.get((process, pass_index, factor * batch), iter(()))
-        for one, other in zip(blocks, beside, strict=False):
-            pair = (one.model_copy(update={"target": 0}), other.model_copy(update={"target": 1}))
-            found.append(Round(index=len(found), pass_index=pass_index, batch=batch, blocks=pair))
+        for block, other in zip(blocks, beside, strict=False):
+            pair = (block.model_copy(update={"target": 0}), other.model_copy(update={"target": 1}))
+            rounds.append(Round(index=len(rounds), pass_index=pass_index, batch=batch, blocks=pair))
     names = run.target_names[first], run.target_names[second]
-    return run.model_copy(update={"target_names": names, "plan": None, "rounds": tuple(found)})
+    return run.model_copy(update={"target_names": names, "plan": None, "rounds": tuple(rounds)})
 
 
 def _blocks(run: Run, target: int) -> dict[tuple[int, int, int], list[Block]]:
     """Return a target's blocks by process, pass and batch, in their order."""
-    found: dict[tuple[int, int, int], list[Block]] = defaultdict(list)
+    blocks: dict[tuple[int, int, int], list[Block]] = defaultdict(list)
     for item in run.rounds:
         for block in item.blocks:
             if block.target == target:
-                found[block.process, item.pass_index, item.batch].append(block)
-    return found
+                blocks[block.process, item.pass_index, item.batch].append(block)
+    return blocks

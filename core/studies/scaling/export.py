@@ -64,56 +64,60 @@ def efficiency_words(answer: ScalingAnswer) -> tuple[str, ...]:
     """Describe for each number of devices the speed-up and efficiency at its largest batch; empty for logical CPUs."""
     if answer.study.plan.is_tried_out:
         return ()
-    return tuple(_at_the_largest(answer, one) for one in answer.several)
+    return tuple(_at_the_largest(answer, group) for group in answer.several)
 
 
-def _at_the_largest(answer: ScalingAnswer, one: Several) -> str:
-    last = next((known for known in reversed(one.strong) if known.low is not None), None)
-    ratio = None if last is None else one.speed_up(last.batch)
+def _at_the_largest(answer: ScalingAnswer, group: Several) -> str:
+    last = next((efficiency for efficiency in reversed(group.strong) if efficiency.low is not None), None)
+    ratio = None if last is None else group.speed_up(last.batch)
     if last is None or ratio is None:
-        return f"{sentence_case(one.name)}: too few rounds for an interval, so nothing is said of the efficiency."
+        return f"{sentence_case(group.name)}: too few rounds for an interval, so nothing is said of the efficiency."
     return (
-        f"{sentence_case(one.name)} at batch {last.batch:,}: {bounded(ratio.ratio, ratio.low, ratio.high)} times the "
+        f"{sentence_case(group.name)} at batch {last.batch:,}: {bounded(ratio.ratio, ratio.low, ratio.high)} times the "
         f"throughput of {answer.study.plan.names[0]}, a strong efficiency of {share(last)}."
     )
 
 
-def in_question(one: Several) -> Why | None:
+def in_question(group: Several) -> Why | None:
     """Return the batch at which several devices are slower than one, else the largest if they are clearly inefficient
     there.
     """
-    if one.slower is not None:
-        return one.slower
-    return one.largest if one.largest is not None and (one.largest.strong.high or 1.0) < GOOD else None
+    if group.slower is not None:
+        return group.slower
+    return group.largest if group.largest is not None and (group.largest.strong.high or 1.0) < GOOD else None
 
 
 def reasons(answer: ScalingAnswer) -> tuple[str, ...]:
     """Explain for each number of devices why they are slower than one, or not faster than they are."""
-    asked = ((one, why) for one in answer.several if (why := in_question(one)) is not None)
-    return tuple(said for one, why in asked for said in (_why(answer, one, why), _of_all_reduce(answer, one, why)))
+    sentences: list[str] = []
+    for group in answer.several:
+        if (why := in_question(group)) is not None:
+            sentences += [_why(answer, group, why), _of_all_reduce(answer, group, why)]
+    return tuple(sentences)
 
 
-def _why(answer: ScalingAnswer, one: Several, why: Why) -> str:
-    than, alone = "slower" if one.slower is not None else "no faster", answer.study.plan.names[0]
+def _why(answer: ScalingAnswer, group: Several, why: Why) -> str:
+    than, alone = "slower" if group.slower is not None else "no faster", answer.study.plan.names[0]
     main = f" {LOSSES[why.main]}" if why.main is not None else ""
     return (
-        f"Why {one.name} {are(one.name)} {than} at batch {why.batch:,}: the strong efficiency of {share(why.strong)} "
-        f"is the product of {share(why.replica)}, what {alone} keeps with {why.strong.a_replica:,} samples in place of "
-        f"{why.batch:,}, and {share(why.together)}, what working together leaves.{main}"
+        f"Why {group.name} {are(group.name)} {than} at batch {why.batch:,}: the strong efficiency of "
+        f"{share(why.strong)} is the product of {share(why.replica)}, what {alone} keeps with "
+        f"{why.strong.a_replica:,} samples in place of {why.batch:,}, and {share(why.together)}, what working "
+        f"together leaves.{main}"
     )
 
 
-def _of_all_reduce(answer: ScalingAnswer, one: Several, why: Why) -> str:
+def _of_all_reduce(answer: ScalingAnswer, group: Several, why: Why) -> str:
     """Describe the all-reduce's known part in working together."""
     if not answer.study.plan.workload.training:
-        return f"In inference {one.name} {'need' if are(one.name) == 'are' else 'needs'} no all-reduce."
-    traced = _nearest(one, why.batch)
+        return f"In inference {group.name} {'need' if are(group.name) == 'are' else 'needs'} no all-reduce."
+    traced = _nearest(group, why.batch)
     if traced is None:
         return (
-            f"The all-reduce of {one.name} was not measured; with all else of working together it takes at most "
+            f"The all-reduce of {group.name} was not measured; with all else of working together it takes at most "
             f"{percent(_together(why))} % of a step at batch {why.batch:,}."
         )
-    return f"The all-reduce of {one.name} takes {share(traced)} of a step at batch {traced.batch:,} (traced)."
+    return f"The all-reduce of {group.name} takes {share(traced)} of a step at batch {traced.batch:,} (traced)."
 
 
 def _together(why: Why) -> float:
@@ -121,52 +125,52 @@ def _together(why: Why) -> float:
     return max(0.0, 1 - (why.together.low or 0.0))
 
 
-def _nearest(one: Several, batch: int) -> AllReduce | None:
-    return min(one.traced, key=lambda traced: abs(math.log(traced.batch / batch)), default=None)
+def _nearest(group: Several, batch: int) -> AllReduce | None:
+    return min(group.traced, key=lambda traced: abs(math.log(traced.batch / batch)), default=None)
 
 
 def remedies(answer: ScalingAnswer) -> tuple[Remedy, ...]:
     """Return remedies supported by the measured curves and traces; none for logical CPUs, which are no faster."""
     if answer.study.plan.is_tried_out:
         return ()
-    found = []
-    for one in answer.several:
-        if (why := in_question(one)) is not None:
-            found += [_larger(one, why), _accumulated(answer, one, why)]
-    return tuple(made for made in (*found, _fewer(answer)) if made is not None)
+    suggested = []
+    for group in answer.several:
+        if (why := in_question(group)) is not None:
+            suggested += [_larger(group, why), _accumulated(answer, group, why)]
+    return tuple(remedy for remedy in (*suggested, _fewer(answer)) if remedy is not None)
 
 
-def _larger(one: Several, why: Why) -> Remedy | None:
+def _larger(group: Several, why: Why) -> Remedy | None:
     """Suggest more samples per replica, if that is clearly more efficient."""
-    now, best, last = why.strong, one.best, one.strong[-1]
+    now, best, last = why.strong, group.best, group.strong[-1]
     if best is None or best.low is None or now.low is None or now.high is None:
         return None
     there = f"{now.a_replica:,} samples a replica it is {share(now)}"
     if best.batch > now.batch and best.low > now.high:
         return Remedy(
             "batch",
-            f"A larger batch a replica helps {one.name}: with {best.a_replica:,} samples a replica (batch "
+            f"A larger batch a replica helps {group.name}: with {best.a_replica:,} samples a replica (batch "
             f"{best.batch:,}) the strong efficiency is {share(best)}, with {there}.",
         )
     if last.batch > now.batch:
         return Remedy(
             "batch",
-            f"It is not clear that a larger batch a replica helps {one.name}: with {last.a_replica:,} samples a "
+            f"It is not clear that a larger batch a replica helps {group.name}: with {last.a_replica:,} samples a "
             f"replica the strong efficiency is {share(last)}, with {there}.",
         )
-    first = one.strong[0]
+    first = group.strong[0]
     if first.high is None or first.high >= now.low:
         return None
     return Remedy(
         "batch",
-        f"A larger batch a replica than measured may help {one.name}: with {first.a_replica:,} samples a replica the "
+        f"A larger batch a replica than measured may help {group.name}: with {first.a_replica:,} samples a replica the "
         f"strong efficiency is {share(first)}, with {there}.",
     )
 
 
-def _accumulated(answer: ScalingAnswer, one: Several, why: Why) -> Remedy | None:
+def _accumulated(answer: ScalingAnswer, group: Several, why: Why) -> Remedy | None:
     """Suggest one all-reduce in several steps, if a trace bounds its gain."""
-    traced = _nearest(one, why.batch)
+    traced = _nearest(group, why.batch)
     if traced is None or not answer.study.plan.workload.training:
         return None
     gain = traced.most_gained(_together(why) if traced.batch == why.batch else None)
@@ -174,7 +178,7 @@ def _accumulated(answer: ScalingAnswer, one: Several, why: Why) -> Remedy | None
         return None
     return Remedy(
         "accumulate",
-        f"Gradient accumulation on {one.name}: with one all-reduce in {EVERY} steps of batch {traced.batch:,}, which "
+        f"Gradient accumulation on {group.name}: with one all-reduce in {EVERY} steps of batch {traced.batch:,}, which "
         f"then update the weights together, steps are at most {number(gain)} times as fast (predicted from the traced "
         "share). It takes a training loop of your own: Keras's gradient_accumulation_steps "
         f"{ACCUMULATING[answer.study.plan.targets[0].framework]}.",
@@ -213,7 +217,7 @@ def notes(answer: ScalingAnswer) -> tuple[str, ...]:
 def _executions(answer: ScalingAnswer) -> list[str]:
     """Note if devices ran differently compiled steps, which is then part of the difference."""
     run = answer.run
-    ran = [found.execution if (found := ran_as(run, index)) is not None else None for index in range(len(run.names))]
+    ran = [form.execution if (form := ran_as(run, index)) is not None else None for index in range(len(run.names))]
     if None in ran or len(set(ran)) == 1:
         return []
     ways = ", ".join(f"{name}: {'XLA' if way == 'xla' else way}" for name, way in zip(run.names, ran, strict=True))
@@ -246,8 +250,8 @@ def scaling_data(answer: ScalingAnswer) -> dict[str, Any]:
     }
 
 
-def _several(one: Several) -> dict[str, Any]:
-    return asdict(one) | {"verdict": verdict_fields(one.verdict)}
+def _several(group: Several) -> dict[str, Any]:
+    return asdict(group) | {"verdict": verdict_fields(group.verdict)}
 
 
 def scaling_text(answer: ScalingAnswer) -> str:
@@ -267,20 +271,20 @@ def scaling_text(answer: ScalingAnswer) -> str:
 
 def rows(answer: ScalingAnswer) -> list[tuple[str, int, int, str, str, str, str]]:
     """Return one row per number of devices and global batch, sorted by both."""
-    return [_row(one, batch) for one in answer.several for batch in _batches(one)]
+    return [_row(group, batch) for group in answer.several for batch in _batches(group)]
 
 
-def _row(one: Several, batch: int) -> tuple[str, int, int, str, str, str, str]:
-    ratio = one.speed_up(batch)
-    kinds = (one.strong, one.weak, one.replica)
+def _row(group: Several, batch: int) -> tuple[str, int, int, str, str, str, str]:
+    ratio = group.speed_up(batch)
+    kinds = (group.strong, group.weak, group.replica)
     strong, weak, replica = ("" if (at := at_batch(kind, batch)) is None else share(at) for kind in kinds)
     speed_up = "" if ratio is None else f"{bounded(ratio.ratio, ratio.low, ratio.high)}×"
-    return one.name, batch, batch // one.replicas, speed_up, strong, weak, replica
+    return group.name, batch, batch // group.replicas, speed_up, strong, weak, replica
 
 
 def at_batch(kind: Iterable[Efficiency], batch: int) -> Efficiency | None:
-    return next((one for one in kind if one.batch == batch), None)
+    return next((efficiency for efficiency in kind if efficiency.batch == batch), None)
 
 
-def _batches(one: Several) -> list[int]:
-    return sorted({efficiency.batch for kind in (one.strong, one.weak) for efficiency in kind})
+def _batches(group: Several) -> list[int]:
+    return sorted({efficiency.batch for kind in (group.strong, group.weak) for efficiency in kind})

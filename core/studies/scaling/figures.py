@@ -40,30 +40,30 @@ def foot(answer: ScalingAnswer) -> tuple[str, ...]:
 def crossover_spans(answer: ScalingAnswer) -> list[Span]:
     """Return from where each number of devices is faster than one, with its interval."""
     return [
-        Span(change.batch, change.low, change.high, _crosses(one, change.batch, change.low, change.high),
-             TARGET_LOOKS[one.target].colour, "solid")
-        for one in answer.several
-        for change in one.verdict.crossovers
+        Span(change.batch, change.low, change.high, _crosses(group, change.batch, change.low, change.high),
+             TARGET_LOOKS[group.target].colour, "solid")
+        for group in answer.several
+        for change in group.verdict.crossovers
         if change.low is not None and change.high is not None
     ]  # fmt: skip
 
 
-def _crosses(one: Several, batch: float, low: float, high: float) -> str:
-    return f"{sentence_case(short(one.name, 26))}: crossover {interval_words(batch, low, high)}"
+def _crosses(group: Several, batch: float, low: float, high: float) -> str:
+    return f"{sentence_case(short(group.name, 26))}: crossover {interval_words(batch, low, high)}"
 
 
 def efficiency_figure(answer: ScalingAnswer) -> go.Figure:
     """Plot strong and weak efficiency (%) of each number of devices by global batch size, with 95 % bands."""
     figure, every, names = go.Figure(), list[Point](), list[str]()
-    for one in answer.several:
-        look = TARGET_LOOKS[one.target]
+    for group in answer.several:
+        look = TARGET_LOOKS[group.target]
         for kind, values, dash, symbol in (
-            ("same batch", one.strong, "solid", look.symbol),
-            ("same batch a replica", one.weak, "dot", f"{look.symbol}-open"),
+            ("same batch", group.strong, "solid", look.symbol),
+            ("same batch a replica", group.weak, "dot", f"{look.symbol}-open"),
         ):
-            points, name = [_point(at) for at in values], f"{sentence_case(short(one.name, 40))}, {kind}"
+            points, name = [_point(at) for at in values], f"{sentence_case(short(group.name, 40))}, {kind}"
             drawn = Look(look.colour, symbol, dash)
-            add_curve(figure, points, name, drawn, answer.study.label, f"target {one.target} {kind}")
+            add_curve(figure, points, name, drawn, answer.study.label, f"target {group.target} {kind}")
             every, names = [*every, *points], [*names, name]
     add_level(figure, 100.0)
     batches = [point.batch for point in every] or [1.0, 2.0]
@@ -80,7 +80,7 @@ def efficiency_figure(answer: ScalingAnswer) -> go.Figure:
     return frame(figure, "Efficiency by batch size", under, notes, answer.study, legend_rows=name_rows(names))
 
 
-def _point(one: Efficiency) -> Point:
-    low, high = (None if bound is None else 100 * bound for bound in (one.low, one.high))
-    said = f"batch {one.batch:,}, {one.a_replica:,} a replica<br>{bounds_text(100 * one.value, low, high, '%')}"
-    return Point(one.batch, 100 * one.value, low, high, said)
+def _point(share: Efficiency) -> Point:
+    low, high = (None if bound is None else 100 * bound for bound in (share.low, share.high))
+    hover = f"batch {share.batch:,}, {share.a_replica:,} a replica<br>{bounds_text(100 * share.value, low, high, '%')}"
+    return Point(share.batch, 100 * share.value, low, high, hover)

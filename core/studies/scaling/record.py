@@ -127,8 +127,8 @@ def shared_grid(grid: Sequence[int], targets: Sequence[Target]) -> tuple[int, ..
 
     Raises UserError if they are too many.
     """
-    found = {batch * target.replicas for batch in grid for target in targets}
-    chosen = tuple(sorted({*grid, *(batch for batch in found if batch <= max(grid))}))
+    multiples = {batch * target.replicas for batch in grid for target in targets}
+    chosen = tuple(sorted({*grid, *(batch for batch in multiples if batch <= max(grid))}))
     if len(chosen) > MAX_BATCHES:
         raise UserError(f"{len(chosen)} batch sizes are too many; at most {MAX_BATCHES} are accepted.")
     return chosen

@@ -47,9 +47,9 @@ def _trace(plan: ScalingPlan, even: Even) -> None:
     """Trace steps of several devices at the most informative batches; one device has no all-reduce."""
     if not plan.trace:
         return
-    wanted = {target: _telling(even.run, target) for target in plan.several}
-    for place in range(max(map(len, wanted.values()))):
-        for target, batches in wanted.items():
+    batches_of = {target: _telling(even.run, target) for target in plan.several}
+    for place in range(max(map(len, batches_of.values()))):
+        for target, batches in batches_of.items():
             if place < len(batches) and even.clock.now_s() < even.final_s:
                 even.tell("tracing", f"Tracing some steps of batch {batches[place]:,} on {plan.names[target]}")
                 even.workers.trace(target, batches[place])
@@ -59,5 +59,5 @@ def _telling(run: Run, target: int) -> tuple[int, ...]:
     """Return the largest batch of a target, the one nearest its crossover with one device, and the smallest."""
     measured = tuple(sorted({item.batch for item in run.rounds if item.step_ms(target) is not None}))
     verdict, _ = compare(run, None, 0, target)
-    found = schedule.batches_to_trace(measured, tuple(change.batch for change in verdict.crossovers))
-    return tuple(sorted(found, key=lambda batch: batch != measured[-1]))
+    batches = schedule.batches_to_trace(measured, tuple(change.batch for change in verdict.crossovers))
+    return tuple(sorted(batches, key=lambda batch: batch != measured[-1]))

@@ -119,14 +119,14 @@ def test_ctrl_c_keeps_what_came_home(
     cli: Command, cluster: Clusters, plan_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = cluster(machines(2))
-    heard = made.heard
+    answers = made.answers
 
     def interrupted(wait_s: float) -> Any:
         if made.clock.now_s() > 5 and not made.cancelled:
             signal.raise_signal(signal.SIGINT)
-        return heard(wait_s)
+        return answers(wait_s)
 
-    monkeypatch.setattr(made, "heard", interrupted)
+    monkeypatch.setattr(made, "answers", interrupted)
     found = as_json(cli("fleet", plan_file, "--address", "auto", "--no-store", "--json"))["record"]
     assert found["status"] == "cancelled"
     assert [machine["state"] for machine in found["machines"]] == ["cancelled"] * 2
