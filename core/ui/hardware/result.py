@@ -126,7 +126,7 @@ def chart(name: str, seen: Compared, make: Callable[[], go.Figure], alt: str, mo
 def main_picture(seen: Compared) -> None:
     """Show where each chosen card is clearly faster than the measured CPU, or the CPU alone if no card has a number."""
     shown = _in_the_picture(seen)
-    if all(reading.withheld for reading in shown):
+    if _all_withheld(seen):
         step_times(seen)
         return
     make = partial(clear_figure, seen.run, seen.answer, seen.options.index, shown)
@@ -136,6 +136,16 @@ def main_picture(seen: Compared) -> None:
 
 def _in_the_picture(seen: Compared) -> tuple[CardReading, ...]:
     return tuple(seen.chosen or sort_readings(seen.readings, "crossover")[:MAX_CARDS])
+
+
+def _all_withheld(seen: Compared) -> bool:
+    """Check that no card in the picture has a number, so that the picture is that of the CPU's step times."""
+    return all(reading.withheld for reading in _in_the_picture(seen))
+
+
+def step_times_part(seen: Compared) -> dict[str, Callable[[], None]]:
+    """Return the folded chart of step times by its title; empty if it already is the page's picture."""
+    return {} if _all_withheld(seen) else {"Step times, measured and modelled": partial(step_times, seen)}
 
 
 def step_times(seen: Compared) -> None:
