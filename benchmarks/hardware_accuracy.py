@@ -56,9 +56,9 @@ from benchmarks.hardware_cv import (
 from benchmarks.hardware_fit import CACHE_SHARE, CACHE_SPEED, PARAMETERS, SERVER_OP_US, Fitted
 from core.hardware import constants, interval
 from core.hardware.catalogue import GpuSpec, catalogue
-from core.hardware.host import costs_of_kind
+from core.hardware.curve import card_curve
+from core.hardware.host import Modelling, costs_of_kind
 from core.hardware.interval import ErrorClass, Modelled
-from core.hardware.plausible import card_curve
 from core.workload.execution import expected
 
 WAYS = ("chip", "source")
@@ -259,7 +259,7 @@ def _given(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Modelled | None:
     conditions = row.conditions if named else replace(row.conditions, build="unnamed")
     execution = expected(row.workload.network, row.conditions.as_built(row.target)).execution
     costs = costs_of_kind(row.host if named else "unnamed", execution)
-    (point,) = card_curve(spec, row.workload, row.target, (row.batch,), costs, conditions).points
+    (point,) = card_curve(spec, Modelling(row.workload, row.target, costs, conditions), (row.batch,)).points
     return point if isinstance(point, Modelled) else None
 
 

@@ -7,18 +7,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from core.base.numbers import number
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import CardReading
 from core.hardware.crossing import ModelledSpeedUp
-from core.hardware.host import Conditions, HostCosts
+from core.hardware.curve import card_share, credibility, host_part
+from core.hardware.host import Modelling
 from core.hardware.host_study import as_if_measured
 from core.hardware.interval import Modelled, class_of, errors, modelled_step
-from core.hardware.recorded import SPAN_95, card_share, credibility, host_part
-from core.workload.spec import Target, Workload
 
 LEAST_GAIN = 0.05
 """A measurement that would take less than this share off the width, in logs, is not named."""
@@ -29,16 +28,6 @@ Measurement = Literal["host study", "recorded sweep"]
 """``host study``: of the host, here or from the file of a self-check on the machine with the card. ``recorded sweep``:
 of one other network of the family on such a card.
 """
-
-
-@dataclass(frozen=True)
-class Modelling:
-    """The settings with which the cards were modelled."""
-
-    workload: Workload
-    target: Target
-    costs: HostCosts
-    conditions: Conditions
 
 
 @dataclass(frozen=True)
@@ -72,27 +61,20 @@ def parts_of(spec: GpuSpec, step: Modelled, how: Modelling) -> Parts:
 
     Only this function knows how :mod:`core.hardware.interval` makes an interval.
     """
-    assumed = how.costs.label == "assumed"
-    found = class_of(errors(), spec, how.workload, step.region, host_known=True)
-    assert found is not None, "a step without a class has no number"
-    host = _host(spec, step, how, how.costs)
+    known = class_of(errors(), spec, how.workload, step.region, host_known=True)
+    assert known is not None, "a step without a class has no number"
+    host = host_part(spec, how, step.batch)
     model = _less(_half_widths(step), host)
-    measured = _measured(spec, step, how) if assumed else (model, host)
-    return Parts(
-        model=model,
-        host=host,
-        measured_model=measured[0],
-        measured_host=measured[1],
-        card=1 - credibility(card_share(found.between, (found.high_95 - found.low_95) / SPAN_95), 1)[1] ** 2,
-    )
+    measured = _measured(spec, step, how) if how.costs.label == "assumed" else (model, host)
+    return Parts(model, host, *measured, card=1 - credibility(card_share(known), 1)[1] ** 2)
 
 
 def _measured(spec: GpuSpec, step: Modelled, how: Modelling) -> tuple[Half, Half]:
     """Return the model's and the host's part once the host is measured and found to be as assumed."""
-    costs = as_if_measured(how.costs)
-    known = modelled_step(spec, how.workload, how.target, step.batch, costs.host, how.conditions)
+    how = replace(how, costs=as_if_measured(how.costs))
+    known = modelled_step(spec, how, step.batch)
     assert isinstance(known, Modelled), "a step that has a number where the host is assumed has one where it is known"
-    return _half_widths(known), _host(spec, step, how, costs)
+    return _half_widths(known), host_part(spec, how, step.batch)
 
 
 def narrowed(speed_up: ModelledSpeedUp, step: Modelled, parts: Parts) -> tuple[Narrowed, ...]:
@@ -116,10 +98,6 @@ def _after(parts: Parts) -> Iterator[tuple[Measurement, Half, Half]]:
     yield "host study", parts.measured_model, parts.measured_host
     left = math.sqrt(max(0.0, 1 - parts.card))
     yield "recorded sweep", (left * parts.model[0], left * parts.model[1]), parts.host
-
-
-def _host(spec: GpuSpec, step: Modelled, how: Modelling, costs: HostCosts) -> Half:
-    return host_part(spec, how.workload, how.target, step.batch, costs, how.conditions)
 
 
 def _half_widths(step: Modelled) -> Half:

@@ -13,10 +13,10 @@ from typing import Any
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import CardReading, RooflinePoint
 from core.hardware.crossing import ModelledCrossover
+from core.hardware.curve import CardCurve, RecordedStep
 from core.hardware.decision import Decision
 from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled, Withheld
-from core.hardware.recorded import CardCurve, RecordedStep
 
 MODELLED = "modelled"
 

@@ -32,11 +32,11 @@ from core.figures.style import (
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import CardReading, RooflinePoint
 from core.hardware.crossing import ModelledCrossover
+from core.hardware.curve import CardCurve, RecordedStep
 from core.hardware.host import BUILD_WORDS, HostCosts
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.model import Limit
 from core.hardware.published import Points, Published, agreement
-from core.hardware.recorded import CardCurve, RecordedStep
 from core.rounds.answer.answer import Answer, machine_line
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
@@ -228,11 +228,10 @@ def crossover_words(found: ModelledCrossover) -> str:
         return "CPU clearly faster throughout"
     if found.kind == "withheld":
         return "withheld"
-    low = f"{found.first or 1:,} or less" if found.low is None else first_batch(found.low)
     if found.kind == "from" and found.batch is not None and found.high is not None:
         if _at_start(found):
             return f"{first_batch(found.batch)} or less (at most {first_batch(found.high)})"
-        return f"{first_batch(found.batch)} ({low} to {first_batch(found.high)})"
+        return f"{first_batch(found.batch)} ({found.interval_words})"
     if found.high is not None:
         return f"not clear; by {first_batch(found.high)} (95 %)"
     return "not clear" if found.low is None else f"not clear; not before {first_batch(found.low)} (95 %)"

@@ -21,10 +21,19 @@ from core.base.evidence import Block, Environment, Gpu, PositiveMs, Warning
 from core.base.numbers import counted, percent
 from core.base.schema import Frozen
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
-from core.hardware.host import Build, Conditions, Cost, FitCost, HostCosts, HostKind, HostOverhead, costs_of_kind
+from core.hardware.curve import CardCurve, card_curve
+from core.hardware.host import (
+    Build,
+    Conditions,
+    Cost,
+    FitCost,
+    HostCosts,
+    HostKind,
+    HostOverhead,
+    Modelling,
+    costs_of_kind,
+)
 from core.hardware.interval import Modelled
-from core.hardware.plausible import card_curve
-from core.hardware.recorded import CardCurve
 from core.rounds.run import Cell, Round, Run
 from core.workload.execution import expected
 from core.workload.spec import Batch, Target, Workload
@@ -124,7 +133,8 @@ def modelled_curve(entry: Published, cards: Mapping[str, GpuSpec] | None = None)
         (only,) = batches
         batches |= {only << octave for octave in range(1, OCTAVES_ABOUT + 1)}
         batches |= {only >> octave for octave in range(1, OCTAVES_ABOUT + 1) if only >> octave}
-    return card_curve(spec, entry.workload, entry.target, sorted(batches), host_costs(entry), entry.conditions)
+    how = Modelling(entry.workload, entry.target, host_costs(entry), entry.conditions)
+    return card_curve(spec, how, sorted(batches))
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from core.base.evidence import Environment, Interference, PositiveMs, Warning
 from core.base.frameworks import Compiled
 from core.base.schema import Frozen, UserError
 from core.hardware.catalogue import GpuSpec
-from core.hardware.host import Conditions, HostCosts, HostKind, costs_of_kind
+from core.hardware.curve import card_curve
+from core.hardware.host import Conditions, HostCosts, HostKind, Modelling, costs_of_kind
 from core.hardware.host_study import host_of_study
 from core.hardware.interval import Withheld, errors
 from core.hardware.model import Limit
-from core.hardware.plausible import card_curve
 from core.networks.families import network_from_name
 from core.rounds.run import Run
 from core.rounds.study import Study
@@ -139,7 +139,7 @@ def predict_all(spec: GpuSpec, target: Target, planned: Iterable[Part], host: Ho
     for number, part in enumerate(planned):
         costs = host(part.workload, expected(part.workload.network, target).execution)
         words[costs.words] = None
-        for point in card_curve(spec, part.workload, target, part.batches, costs, CONDITIONS).points:
+        for point in card_curve(spec, Modelling(part.workload, target, costs, CONDITIONS), part.batches).points:
             if isinstance(point, Withheld):
                 steps.append(Prediction(part=number, batch=point.batch, reason=point.reason))
                 continue

@@ -15,13 +15,13 @@ from core.base.text import sentence_case
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, find_gpu, shared
 from core.hardware.compare import CardReading, card_target
 from core.hardware.constants import EXECUTIONS, PRECISIONS
+from core.hardware.curve import unnamed_conditions
 from core.hardware.decision import CardDecision, Decision, remedy_words
 from core.hardware.figures import MAX_CARDS, crossover_words
 from core.hardware.host import BUILD_WORDS, KIND_WORDS, Build, Conditions
 from core.hardware.interval import REGION_WORDS, Errors, ErrorShare, HeldOutError
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import YOURS, OwnCard
-from core.hardware.recorded import as_nobody_named
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.ui.checks import Checks
@@ -100,7 +100,7 @@ def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuS
         gpus=tuple(name for name in USUAL_CARDS if name in cards) or tuple(cards)[:1],
         precision=(card := card_target(run.plan.targets[index])).precision,
         execution=card.execution,
-        conditions=as_nobody_named(run.plan),
+        conditions=unnamed_conditions(run.plan),
     )
 
 

@@ -7,9 +7,9 @@ from functools import partial
 
 import streamlit as st
 
+from core.hardware.curve import CardCurve
 from core.hardware.figures import published_figure
 from core.hardware.published import RUN_PREFIX, Published, agreement, gallery, host_costs, modelled_curve
-from core.hardware.recorded import CardCurve
 from core.ui import charts, registry
 from core.ui.card import label_badge
 from core.ui.navigation import link

@@ -16,7 +16,7 @@ from core.base.numbers import counted
 from core.base.text import in_lines
 from core.figures.style import environment_line
 from core.hardware.catalogue import checked_on
-from core.hardware.compare import CardReading, RooflinePoint, SortKey, roof_of, roofline, sort_readings
+from core.hardware.compare import CardReading, SortKey, roof_of, roofline, sort_readings
 from core.hardware.crossing import Needed, what_would_have_to_be_true
 from core.hardware.export import comparison_data, roofline_data
 from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, limits_figure, roofline_figure
@@ -199,14 +199,12 @@ def limits(seen: Compared) -> None:
         st.info(plain(reading.withheld or "Every step of this card was recorded, so no parts of it are modelled."),
                 icon=":material/visibility_off:")  # fmt: skip
         return
-    assert seen.run.plan is not None
-    workload, target = seen.run.plan.workload, seen.options.target
     with st.grid(2, min_column_width=560, gap="medium"):
         make = partial(limits_figure, seen.run, reading.spec, reading.curve, seen.host.costs)
         chart("limits", seen, make, f"What limits {name} by batch, modelled. {limit_words(reading)}", name)
-        points = roofline(reading.spec, workload, target, reading.curve, seen.options.conditions.build)
-        under = f"{workload_line(seen.run)}; {modelled_as(reading.spec, workload, target)}"
-        make = partial(roofline_figure, reading.spec, roof_of(reading.spec, workload, target), under, points)
+        points = roofline(reading.spec, seen.how, reading.curve)
+        under = f"{workload_line(seen.run)}; {modelled_as(reading.spec, seen.how.workload, seen.how.target)}"
+        make = partial(roofline_figure, reading.spec, roof_of(reading.spec, seen.how), under, points)
         chart("roofline", seen, make, f"Roofline of {name}; its steps are modelled.", name)
     st.markdown(plain(limit_words(reading)))
     st.markdown(plain(seen.decision.card(name).sentence))
@@ -236,11 +234,8 @@ def _needed(seen: Compared, reading: CardReading) -> None:
 
 def needed(seen: Compared, reading: CardReading, batch: int) -> tuple[Needed, ...]:
     """Return the value of each single fact of the card that would move its crossover to ``batch``."""
-    assert seen.run.plan is not None
-    return what_would_have_to_be_true(
-        reading.spec, seen.run.plan.workload, seen.options.target, seen.host.costs.host, seen.run, seen.answer,
-        reading.curve, batch, seen.options.conditions, seen.options.index,
-    )  # fmt: skip
+    index = seen.options.index
+    return what_would_have_to_be_true(seen.run, seen.answer, index, reading.spec, seen.how, reading.curve, batch)
 
 
 def sharing(seen: Compared) -> None:
@@ -256,23 +251,17 @@ def sharing(seen: Compared) -> None:
 
 def content(seen: Compared) -> dict[str, Any]:
     """Return the whole table as JSON, with roofline and needed facts of the chosen cards at the batch."""
-    assert seen.run.plan is not None
-    workload, options = seen.run.plan.workload, seen.options
-    build = options.conditions.build
-
-    def points(reading: CardReading) -> tuple[RooflinePoint, ...]:
-        return roofline(reading.spec, workload, options.target, reading.curve, build)
-
+    how = seen.how
     details = [
         {
             "gpu": reading.spec.name,
             "label": "modelled",
-            "settings": modelled_as(reading.spec, workload, options.target),
-            "roofline": roofline_data(reading.spec, points(reading)),
-            "needed": [asdict(each) for each in needed(seen, reading, options.batch)],
+            "settings": modelled_as(reading.spec, how.workload, how.target),
+            "roofline": roofline_data(reading.spec, roofline(reading.spec, how, reading.curve)),
+            "needed": [asdict(each) for each in needed(seen, reading, seen.options.batch)],
         }
         for reading in seen.chosen
     ]
-    about: dict[str, Any] = {"run": seen.run.id, "run_label": seen.run.label, "workload": workload.title}
-    about |= {"target": str(options.target), **asdict(options.conditions), "errors_of": errors().dated}
+    about: dict[str, Any] = {"run": seen.run.id, "run_label": seen.run.label, "workload": how.workload.title}
+    about |= {"target": str(how.target), **asdict(how.conditions), "errors_of": errors().dated}
     return comparison_data(seen.readings, seen.decision, seen.host.costs) | about | {"chosen": details}
