@@ -31,7 +31,7 @@ from core.cli.gpus import own_path
 from core.cli.networks import flag_of, network_flags, network_of, network_options
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
-from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
+from core.hardware.catalogue import GpuSpec, catalogue, find_gpu, load_own
 from core.hardware.compare import GPU, batches_between, cpu_index, not_modelled
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, cross, if_named, named_sentence
@@ -51,7 +51,6 @@ from core.hardware.host import (
 )
 from core.hardware.host_study import host_of_study, with_loop_of
 from core.hardware.model import modelled_as
-from core.hardware.own_cards import load_own
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import choice_line
 from core.rounds.answer.loop import loop_of

@@ -10,11 +10,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.base.frameworks import Execution, Precision
 from core.base.text import clean, sentence_case
-from core.hardware.catalogue import CardPrice, GpuSpec
+from core.hardware.catalogue import FILE_NAME, CardPrice, GpuSpec, OwnCard, add_own, save_own
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.figures import MAX_CARDS
 from core.hardware.host import KIND_WORDS, USUAL_KIND, Build, Conditions, kind_of
-from core.hardware.own_cards import FILE_NAME, OwnCard, add_own, save_own
 from core.rounds.answer.loop import loop_name
 from core.rounds.run import Run
 from core.store.database import data_dir

@@ -11,14 +11,13 @@ import streamlit as st
 
 from core.base.evidence import same_machine
 from core.base.schema import UserError
-from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, catalogue, find_gpu
+from core.hardware.catalogue import FILE_NAME, CardPrice, GpuSpec, OwnCards, UnknownGpu, catalogue, find_gpu, read_own
 from core.hardware.compare import CardReading, batches_between, compare, cpu_index
 from core.hardware.crossing import if_named, named_sentence
 from core.hardware.curve import Recording, recordings_of
 from core.hardware.decision import Decision, decide
 from core.hardware.host import KIND_WORDS, USUAL_KIND, HostCosts, HostKind, Modelling, costs_of_kind
 from core.hardware.host_study import host_of_study, with_loop_of
-from core.hardware.own_cards import FILE_NAME, OwnCards, read_own
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import cpu_targets
 from core.rounds.run import Run

@@ -19,7 +19,15 @@ from core.hardware.catalogue import checked_on
 from core.hardware.compare import CardReading, SortKey, roof_of, roofline, sort_readings
 from core.hardware.crossing import Needed, what_would_have_to_be_true
 from core.hardware.export import comparison_data, roofline_data
-from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, limits_figure, roofline_figure
+from core.hardware.figures import (
+    MAX_CARDS,
+    against_figure,
+    clear_figure,
+    clear_words,
+    limits_figure,
+    roofline_figure,
+    withheld_lines,
+)
 from core.hardware.interval import Modelled, errors
 from core.hardware.model import modelled_as
 from core.rounds.answer.best_cpu import choice_line
@@ -86,16 +94,13 @@ def notices(seen: Compared) -> None:
         st.warning(plain(UNDER_FIT.format(loop=loop_name(seen.run))), icon=":material/warning:")
     if why := draft.unmeasured_batch(seen.run, seen.answer, seen.options.index, seen.options.batch):
         st.info(plain(why), icon=":material/info:")
-    withheld = [reading for reading in seen.chosen if not reading.curve.known]
-    for reason in dict.fromkeys(reading.curve.reason for reading in withheld):
-        names = ", ".join(reading.spec.name for reading in withheld if reading.curve.reason == reason)
-        st.warning(plain(f"Withheld for {names}: {reason}"), icon=":material/visibility_off:")
-    corrected = (one for one in seen.chosen if one.curve.corrected_by)
-    shown = sort_readings(seen.chosen or seen.readings, "crossover")
-    said = [*draft.settings_lines(seen.run, seen.options, shown)]
-    said += [f"{name}: {sentence}" for name, sentence in seen.named]
-    said += [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
-    st.caption("  \n".join(plain(line) for line in said))
+    for line in withheld_lines(seen.chosen):
+        st.warning(plain(line), icon=":material/visibility_off:")
+    lines = [*draft.settings_lines(seen.how, sort_readings(seen.chosen or seen.readings, "crossover"))]
+    lines += [f"{name}: {sentence}" for name, sentence in seen.named]
+    corrected = ((reading.spec.name, reading.curve.corrected_by) for reading in seen.chosen)
+    lines += [f"{name} is corrected by what was {recordings}." for name, recordings in corrected if recordings]
+    st.caption("  \n".join(map(plain, lines)))
     _what_would_help(seen)
 
 

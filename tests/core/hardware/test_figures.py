@@ -242,7 +242,6 @@ def test_bands_of_several_cards_are_outlines_that_cannot_merge() -> None:
         ({"batch": 1.0, "low": None, "high": 9.0}, "1 or less (at most 9)"),
         ({"kind": "gpu ahead throughout", "batch": None}, "clearly faster throughout"),
         ({"kind": "cpu ahead throughout", "batch": None}, "CPU clearly faster throughout"),
-        ({"kind": "not resolved", "batch": None, "low": None}, "not clear; by 90 (95 %)"),
         ({"kind": "not resolved", "batch": None, "high": None}, "not clear; not before 19 (95 %)"),
         ({"kind": "not resolved", "batch": None, "low": None, "high": None}, "not clear"),
         ({"kind": "withheld", "batch": None}, "withheld"),
