@@ -218,17 +218,17 @@ def thin_evidence(
     The factors are a judgement, not measured: half as wide again with little evidence from a maker, twice with none, a
     quarter more for a newer generation or an execution that was not measured.
     """
-    found = []
+    factors = []
     maker = spec.vendor.strip().casefold()
     if maker != "nvidia":
-        found.append(OTHER_MAKERS.get(maker, (2.0, f"widened: no measurement on cards of {spec.vendor}")))
+        factors.append(OTHER_MAKERS.get(maker, (2.0, f"widened: no measurement on cards of {spec.vendor}")))
     elif spec.architecture not in MEASURED_ARCHITECTURES:
-        found.append((1.25, f"widened: hardly any measurement of the {spec.architecture} generation"))
+        factors.append((1.25, f"widened: hardly any measurement of the {spec.architecture} generation"))
     if target.execution == "eager" and build != "fused":
-        found.append((1.25, "widened: Keras run eagerly was not measured"))
+        factors.append((1.25, "widened: Keras run eagerly was not measured"))
     if target.execution == "xla" and host_known:
-        found.append((1.25, "widened: no compiled step with a known host was measured"))
-    return tuple(found)
+        factors.append((1.25, "widened: no compiled step with a known host was measured"))
+    return tuple(factors)
 
 
 def region_shares(parts: ModelledParts) -> dict[Region, float]:

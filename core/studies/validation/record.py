@@ -197,13 +197,13 @@ def private(record: R) -> R:
     rounds = tuple(item.model_copy(update={"interference": _unnamed(item.interference)}) for item in record.rounds)
     changes: dict[str, Any] = {"environment": None, "rounds": rounds, "warnings": private_warnings(record.warnings)}
     if isinstance(record, Run):
-        changes["cells"] = tuple(one.model_copy(update={"reason": anonymous(one.reason)}) for one in record.cells)
+        changes["cells"] = tuple(cell.model_copy(update={"reason": anonymous(cell.reason)}) for cell in record.cells)
     return record.model_copy(update=changes)
 
 
 def private_warnings(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
     """Return the warnings without personal names and paths."""
-    return tuple(one.model_copy(update={"text": anonymous(one.text)}) for one in warnings)
+    return tuple(warning.model_copy(update={"text": anonymous(warning.text)}) for warning in warnings)
 
 
 def _unnamed(seen: Interference) -> Interference:

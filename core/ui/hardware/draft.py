@@ -127,14 +127,14 @@ def read_options(
 
 
 def _conditions(query: Mapping[str, str], usual: Conditions) -> Conditions:
-    found = usual
+    conditions = usual
     if query.get("data") in ("fed", "resident"):
-        found = replace(found, fed=query["data"] == "fed")
+        conditions = replace(conditions, fed=query["data"] == "fed")
     if query.get("build") in get_args(Build):
-        found = replace(found, build=query["build"])  # type: ignore[arg-type]
+        conditions = replace(conditions, build=query["build"])  # type: ignore[arg-type]
     if query.get("fit") in ("with", "without"):
-        found = replace(found, under_fit=query["fit"] == "with")
-    return found
+        conditions = replace(conditions, under_fit=query["fit"] == "with")
+    return conditions
 
 
 def changed_words(options: Options, usual: Options) -> str:
@@ -324,7 +324,7 @@ def batch_rows(known: Errors) -> list[dict[str, str]]:
     ]
 
 
-def held_out_errors(found: Sequence[HeldOutError]) -> list[dict[str, str]]:
+def held_out_errors(errors: Sequence[HeldOutError]) -> list[dict[str, str]]:
     """Return the model's error on each card, or each source, held out of its fit."""
     return [
         {
@@ -336,7 +336,7 @@ def held_out_errors(found: Sequence[HeldOutError]) -> list[dict[str, str]]:
             "ninety": percent(held_out.ninety),
             **{region: _share_words(held_out.by_region.get(region)) for region in REGION_WORDS},
         }
-        for held_out in found
+        for held_out in errors
     ]
 
 

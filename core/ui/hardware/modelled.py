@@ -96,11 +96,11 @@ def _option(name: str) -> str:
 
 def _follow_address(known: Mapping[str, GpuSpec]) -> None:
     """Take the card named in the address, unless this session put it there itself."""
-    asked = st.query_params.get(QUERY)
-    if asked is None or asked == st.session_state.get(PUT):
+    name = st.query_params.get(QUERY)
+    if name is None or name == st.session_state.get(PUT):
         return
     try:
-        st.session_state[KEY] = find_gpu(asked, known).name
+        st.session_state[KEY] = find_gpu(name, known).name
     except UnknownGpu as error:
         st.info(plain(str(error)), icon=":material/search_off:")
 

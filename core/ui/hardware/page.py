@@ -149,9 +149,9 @@ def host(run: Run, options: Options) -> Host:
 _COUNTS = {True: "the newest one counts", False: "none is named"}
 
 
-def counting(asked: str, known: Mapping[str, HostStudy]) -> str:
-    """Return the host used when ``asked`` (a study, a kind or nothing) is requested: a study's id or a kind."""
-    return asked if asked in known or asked in KIND_WORDS else next(iter(known), USUAL_KIND)
+def counting(requested: str, known: Mapping[str, HostStudy]) -> str:
+    """Return the host that counts, a study's id or a kind, if the address asks for a study, a kind or nothing."""
+    return requested if requested in known or requested in KIND_WORDS else next(iter(known), USUAL_KIND)
 
 
 def _kind(name: str) -> HostKind:

@@ -64,9 +64,9 @@ def _curve(entry: Published) -> CardCurve:
 def _entry(entry: Published, curve: CardCurve) -> None:
     st.markdown(f"**{plain(entry.title)}**")
     make = partial(published_figure, entry, curve, host_costs(entry))
-    said = agreement((entry, curve)).sentence
-    st.markdown(plain(said))
-    charts.show(f"published-{entry.id}", make, f"{entry.title}, published, and modelled. {said}",
+    sentence = agreement((entry, curve)).sentence
+    st.markdown(plain(sentence))
+    charts.show(f"published-{entry.id}", make, f"{entry.title}, published, and modelled. {sentence}",
                 f"published-{entry.id}", (entry.id,), border=False)  # fmt: skip
     with st.expander("Source and caveats"):
         lines = [f"Source: {entry.source}. Licence: {entry.licence}.", f"Ran on: {entry.framework}; {_devices(entry)}.",

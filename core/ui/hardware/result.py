@@ -135,8 +135,8 @@ def main_picture(seen: Compared) -> None:
         step_times(seen)
         return
     make = partial(clear_figure, seen.run, seen.answer, seen.options.index, shown)
-    said = "; ".join(f"{reading.spec.name}: {clear_words(reading.crossover)}" for reading in shown)
-    chart("clear", seen, make, f"Modelled: where each card is faster than {seen.cpu}. {said}.")
+    words = "; ".join(f"{reading.spec.name}: {clear_words(reading.crossover)}" for reading in shown)
+    chart("clear", seen, make, f"Modelled: where each card is faster than {seen.cpu}. {words}.")
 
 
 def _in_the_picture(seen: Compared) -> tuple[CardReading, ...]:
