@@ -26,9 +26,9 @@ from benchmarks.evidence.rows import NetworkRow
 from benchmarks.evidence.vendor_networks import LAMBDA
 from benchmarks.hardware_cv import NEVER_FITTED, network_rows
 from core.hardware.catalogue import GpuSpec, catalogue
-from core.hardware.host import costs_of_kind
+from core.hardware.curve import card_curve
+from core.hardware.host import Modelling, costs_of_kind
 from core.hardware.interval import Modelled
-from core.hardware.plausible import card_curve
 from core.workload.execution import expected
 
 BEFORE = Path(__file__).parent / "evidence" / "model_2026_11_22.json.gz"
@@ -93,7 +93,7 @@ def given(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Given:
     conditions = row.conditions if named else replace(row.conditions, build="unnamed")
     execution = expected(row.workload.network, row.conditions.as_built(row.target)).execution
     costs = costs_of_kind(row.host if named else "unnamed", execution)
-    (point,) = card_curve(spec, row.workload, row.target, (row.batch,), costs, conditions).points
+    (point,) = card_curve(spec, Modelling(row.workload, row.target, costs, conditions), (row.batch,)).points
     return (point.step_ms, point.low_ms, point.high_ms) if isinstance(point, Modelled) else None
 
 

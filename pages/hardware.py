@@ -48,7 +48,7 @@ def every_card() -> None:
 frame.folded(
     {
         **validation.part(),
-        "Step times, measured and modelled": lambda: result.step_times(seen),
+        **result.step_times_part(seen),
         "All cards": every_card,
         "What limits a card": lambda: result.limits(seen),
         result.HOST_PART: lambda: evidence.host(seen),

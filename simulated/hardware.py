@@ -4,7 +4,7 @@ from typing import Any
 
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants
-from core.hardware.host import HostOverhead
+from core.hardware.host import USUAL, Conditions, Cost, FitCost, HostCosts, HostOverhead, Modelling
 from core.hardware.interval import Coverage, ErrorClass, Errors
 from core.workload.spec import Target, Workload
 
@@ -40,6 +40,16 @@ def steady_host(**costs: Any) -> HostOverhead:
     return HostOverhead(
         **{"per_op_us": 5, "xla_call_us": 50, "eager_op_us": 20, "step_us": 100, "label": "measured", **costs}
     )
+
+
+def settings_of(
+    workload: Workload, target: Target = GPU, host: HostOverhead | None = None, conditions: Conditions = USUAL
+) -> Modelling:
+    """Return settings on a host whose costs have no intervals, by default those of :func:`steady_host`."""
+    host = host or steady_host()
+    fit = FitCost(host.fit_us, None, None, "made up", "measured")
+    step, op = Cost(host.step_us, None, None), Cost(host.per_op_us, None, None)
+    return Modelling(workload, target, HostCosts(host, "graph", step, op, "made up", "measured", fit), conditions)
 
 
 def flat_errors(between: float = 0.1, within: float = 0.1, gpus: int = 10) -> Errors:

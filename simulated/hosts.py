@@ -11,10 +11,10 @@ from core.base.evidence import Block, Process
 from core.hardware.compare import Against, against
 from core.hardware.constants import constants
 from core.hardware.crossing import cross
+from core.hardware.curve import CardCurve
 from core.hardware.host import Cost, FitCost, HostCosts, HostOverhead
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.model import predict
-from core.hardware.recorded import CardCurve
 from core.hardware.work import ops_of
 from core.rounds.answer.analyse import analyse, cell_statistics
 from core.rounds.answer.answer import Answer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.cli import main
-from core.hardware.own_cards import read_own
+from core.hardware.catalogue import read_own
 from core.rounds.plan import SweepPlan
 from core.rounds.show.imports import read_run
 from core.store import Store

@@ -33,8 +33,7 @@ from core.rounds.plan import target_of_plan
 from core.rounds.run import Run
 from core.studies.batch.answer import batch_answer, limit_of
 from core.studies.batch.export import batch_data
-from core.studies.batch.prices import Price
-from core.studies.batch.shapes import BatchAnswer, BatchPoint, MemoryLimit, Quantity, TargetBatches
+from core.studies.batch.shapes import BatchAnswer, BatchPoint, MemoryLimit, Price, Quantity, TargetBatches
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
 from core.studies.noise.export import measured_sentence

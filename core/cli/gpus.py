@@ -14,8 +14,17 @@ from core.base.text import in_lines
 from core.cli.choices import currency_option
 from core.cli.files import FILE, refusing
 from core.cli.terminal import say, show, show_json
-from core.hardware.catalogue import GpuSpec, catalogue, checked_on
-from core.hardware.own_cards import FILE_NAME, MAX_BYTES, MAX_CARDS, add_own, load_own, parse_own
+from core.hardware.catalogue import (
+    FILE_NAME,
+    MAX_BYTES,
+    MAX_CARDS,
+    GpuSpec,
+    add_own,
+    catalogue,
+    checked_on,
+    load_own,
+    parse_own,
+)
 
 COLUMNS = (
     "name", "architecture", "fp32 TFLOP/s", "tf32", "half", "memory GB", "GB/s", "link", "link GB/s", "launch µs",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -33,10 +31,11 @@ from core.cli.networks import flag_of, network_flags, network_of, network_option
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
 from core.cli.verdict import answer_of
-from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
+from core.hardware.catalogue import GpuSpec, catalogue, find_gpu, load_own
 from core.hardware.compare import GPU, batches_between, cpu_index, not_modelled
 from core.hardware.constants import EXECUTIONS, PRECISIONS
-from core.hardware.crossing import ModelledCrossover, cross
+from core.hardware.crossing import ModelledCrossover, cross, if_named, named_sentence
+from core.hardware.curve import CardCurve, card_curve, cases_of, conditions_of, recordings_of, spanned_words
 from core.hardware.export import crossover_data, curve_data
 from core.hardware.host import (
     BUILD_WORDS,
@@ -47,13 +46,11 @@ from core.hardware.host import (
     Cost,
     HostCosts,
     HostKind,
+    Modelling,
     costs_of_kind,
 )
 from core.hardware.host_study import host_of_study, with_loop_of
 from core.hardware.model import modelled_as
-from core.hardware.own_cards import load_own
-from core.hardware.plausible import card_curve, cases_of, if_named, named_sentence, spanned_words
-from core.hardware.recorded import CardCurve, conditions_of, recordings_of
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import choice_line
 from core.rounds.answer.loop import loop_of
@@ -130,18 +127,15 @@ def predict_command(context: click.Context, **_: Any) -> None:
         raise BadInput(f"No run given by --recorded ran on {spec.name}.")
     against = None if run is None else _cpu_of(run)
     costs, unwritten = _costs(given, workload, expected(workload.network, target).execution, run, against)
-
-    def curve_at(batches: Sequence[int], conditions: Conditions) -> CardCurve:
-        return card_curve(spec, workload, target, batches, costs, conditions, recordings)
-
-    curve, crossover = curve_at(batches, conditions), None
+    how = Modelling(workload, target, costs, conditions)
+    curve, crossover = card_curve(spec, how, batches, recordings), None
     named: tuple[tuple[Build, ModelledCrossover], ...] = ()
     if run is not None and against is not None:
         # the run's own steps were measured without the loop of fit, so the card's are compared without it
-        bare = replace(conditions, under_fit=False)
-        compared = partial(curve_at, batches_between(*against))
-        crossover = cross(run, against[0], compared(bare), against[1])
-        named = if_named(run, *against, compared, bare)
+        bare = replace(how, conditions=replace(conditions, under_fit=False))
+        shared = batches_between(*against)
+        crossover = cross(run, against[0], card_curve(spec, bare, shared, recordings), against[1])
+        named = if_named(run, *against, spec, bare, shared, recordings)
     if given["as_json"]:
         data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), **asdict(conditions)}
         data["settings"] = modelled_as(spec, workload, target)
@@ -149,7 +143,7 @@ def predict_command(context: click.Context, **_: Any) -> None:
         data["if_named"] = {build: crossover_data(each) for build, each in named}
         conclude(None, data, unwritten)
     else:
-        text = predict_text(spec, workload, target, conditions, curve, costs, crossover, named_sentence(named))
+        text = predict_text(spec, how, curve, crossover, named_sentence(named))
         if run is not None and against is not None:
             text = f"{text}\n{choice_line(run, against[0])}"
         conclude(text, None, unwritten)
@@ -252,21 +246,15 @@ def _measure(store: bool) -> HostStudy:
 
 
 def predict_text(
-    spec: GpuSpec,
-    workload: Workload,
-    target: Target,
-    conditions: Conditions,
-    curve: CardCurve,
-    costs: HostCosts,
-    crossover: ModelledCrossover | None,
-    named: str = "",
+    spec: GpuSpec, how: Modelling, curve: CardCurve, crossover: ModelledCrossover | None, named: str = ""
 ) -> str:
     """Return the crossover first, then every batch, what is withheld and why, and the basis of the numbers."""
+    workload, costs, conditions = how.workload, how.costs, how.conditions
     loop = loop_of(workload)
     lines = [] if crossover is None else [crossover.sentence, *([named] if named else []), ""]
     if crossover is not None and conditions.under_fit:
         lines.insert(1, f"That compares steps without what {loop} itself costs, as the run was measured.")
-    settings = modelled_as(spec, workload, target)
+    settings = modelled_as(spec, workload, how.target)
     columns = ("batch", "step ms", "95 % from", "to", "samples/s", "limited by", "label")
     rows = [
         (f"{at.batch:,}", at.step_ms, at.low_ms, at.high_ms, 1000 * at.batch / at.step_ms, at.limited_by, at.label)
@@ -277,7 +265,7 @@ def predict_text(
     ways = [] if conditions.build == "unnamed" else [f"run by {BUILD_WORDS[conditions.build]}"]
     ways += [] if costs.kind == USUAL_KIND else [f"host: {costs.words}"]
     lines.append(sentence_case("; ".join([*ways, f"{held} what {loop} itself costs a step."])))
-    if spanned := spanned_words(cases_of(spec, workload, target, costs, conditions)):
+    if spanned := spanned_words(cases_of(spec, how)):
         lines.append(f"Not named, so that the interval spans: {spanned}. --implementation and --host name them.")
     lines += table(columns, rows) if rows else []
     withheld = [point.batch for point in curve.points if point not in curve.known]

@@ -13,9 +13,8 @@ from core.cli.devices import is_this_machine
 from core.cli.files import BadInput, check_writable, refusing, write_out
 from core.cli.gpus import own_path
 from core.cli.study_command import Asked, History, study_command
-from core.hardware.catalogue import GpuSpec, UnknownGpu, catalogue, find_gpu
+from core.hardware.catalogue import GpuSpec, UnknownGpu, catalogue, find_gpu, load_own
 from core.hardware.host import NAMED_KINDS, kind_of
-from core.hardware.own_cards import load_own
 from core.machine.environment import Devices, list_devices
 from core.rounds.study import new_id
 from core.studies.host.kind import HOST

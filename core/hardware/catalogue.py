@@ -3,22 +3,29 @@
 Rates are peaks without structured sparsity. A rate is None if the card has no tensor cores or no citable source states
 it. Facts shared by a class of cards (the bandwidth of a link, the spacing of small kernels) stand once in the file,
 measured or marked “assumed: ”, and are filled in for every card without a figure of its own.
+
+The user's own cards stand in one JSON file in the data folder, read strictly: ``{"gpus": [{"name": "Ours",
+"fp32_tflops": 20, "memory_gb": 16, "bandwidth_gb_s": 500, "link": "PCIe 4.0 x16"}]}`` is enough; every other field of
+:class:`OwnCard` may be added.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError, field_validator
 
+from core.base.files import READ_ONLY, look, read_limited, read_only, write_whole
 from core.base.money import Money
-from core.base.schema import Currency, Frozen, PerHour, PriceDay, UserError
+from core.base.schema import Currency, Frozen, PerHour, PriceDay, UserError, as_user_error
+from core.base.text import shown
+from core.networks.architecture.strict_json import parse
 
 FILE = Path(__file__).parent.parent / "data" / "gpus.json"
 SLOT_W = 75
@@ -26,7 +33,11 @@ SLOT_W = 75
 long matrix products, others 0.63 to 0.90 (published times: NeuSight, ASPLOS 2025, and DeepBench).
 """
 SLOT_RULE = f"rule: at most {SLOT_W} W, what the slot supplies"
-OTHER = "other"
+OTHER, YOURS = "other", "yours"
+FILE_NAME = "gpus.json"
+"""Name of the file of the user's cards in the data folder."""
+MAX_CARDS, MAX_BYTES = 100, 500_000
+"""Accepted content of that file."""
 NEAREST = 3
 MAX_LISTED = 8
 """Maximum number of cards listed in the message about a name that fits several."""
@@ -66,23 +77,21 @@ class CardPrice(Frozen):
         return self.model_copy(update=changes | {"source": f"{self.source}; {money.rate_words}"})
 
 
-class GpuSpec(Frozen):
-    """One card as its maker specifies it.
+class _CardFacts(Frozen):
+    """The facts of a card, whoever states them.
 
     ``fp32_tflops``: outside tensor cores. ``tf32_tflops`` and ``half_tflops`` (fp16 or bf16): on tensor cores, dense,
     accumulating in fp32. ``bandwidth_gb_s``: of the card's memory. ``multiprocessors``: NVIDIA's streaming
     multiprocessors, AMD's compute units, Apple's GPU cores. ``l2_mb``: the L2 cache that they share, in the megabytes
     of data sheets (2²⁰ bytes for caches, 5 % above 10⁶), without AMD's Infinity Cache. ``link_gb_s``: usable bandwidth
     from host to device. ``launch_us``: spacing of consecutive small kernels in a stream. ``power_limited``: the power
-    budget keeps the card well below its peak in long arithmetic. Gigabytes are 10⁹ bytes. ``sources``: the source of
-    each field by its name, or the reason why a field is None.
+    budget keeps the card well below its peak in long arithmetic. Gigabytes are 10⁹ bytes.
     """
 
     name: Name
-    title: Text
-    aliases: tuple[Name, ...] = ()
-    vendor: Text
-    architecture: Text
+    title: Text | None = None
+    vendor: Text = YOURS
+    architecture: Text = OTHER
     fp32_tflops: Tflops
     tf32_tflops: Tflops | None = None
     half_tflops: Tflops | None = None
@@ -91,11 +100,26 @@ class GpuSpec(Frozen):
     multiprocessors: Multiprocessors | None = None
     l2_mb: CacheMegabytes | None = None
     link: Text
+    link_gb_s: GigabytesPerSecond | None = None
+    launch_us: Microseconds | None = None
+    power_limited: bool | None = None
+    tdp_w: Watts | None = None
+    price: CardPrice | None = None
+
+
+class GpuSpec(_CardFacts):
+    """One card with every fact that the model needs.
+
+    ``sources``: the source of each field by its name, or the reason why a field is None.
+    """
+
+    title: Text
+    vendor: Text
+    architecture: Text
     link_gb_s: GigabytesPerSecond
     launch_us: Microseconds
     power_limited: bool
-    tdp_w: Watts | None = None
-    price: CardPrice | None = None
+    aliases: tuple[Name, ...] = ()
     sources: Mapping[str, Text]
     own: bool = False
 
@@ -129,8 +153,8 @@ class Shared(Frozen):
 @cache
 def _file() -> dict[str, Any]:
     """Read the file of cards."""
-    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return content
 
 
 def checked_on() -> str:
@@ -211,19 +235,19 @@ def find_gpu(name: str, cards: Mapping[str, GpuSpec]) -> GpuSpec:
     Raises:
         UnknownGpu: No card or several cards fit; the message offers those that fit, or the nearest names.
     """
-    asked = _words(name)
-    exact = [spec for spec in cards.values() if _key(asked) in _keys(spec)]
-    fitting = exact or [spec for spec in cards.values() if asked and _fits(asked, spec)]
+    words = _words(name)
+    exact = [spec for spec in cards.values() if "".join(words) in _keys(spec)]
+    fitting = exact or [spec for spec in cards.values() if words and _fits(words, spec)]
     if len(fitting) == 1:
         return fitting[0]
-    shown = f"“{name.strip()[:MAX_SHOWN]}”"
+    quoted = f"“{name.strip()[:MAX_SHOWN]}”"
     if fitting:
         listed = _either([spec.name for spec in fitting[:MAX_LISTED]])
         more = f" or {len(fitting) - MAX_LISTED} others" if len(fitting) > MAX_LISTED else ""
-        raise UnknownGpu(f"{shown} fits several GPUs: {listed}{more}.")
-    near = _nearest(asked, cards)
+        raise UnknownGpu(f"{quoted} fits several GPUs: {listed}{more}.")
+    near = _nearest(words, cards)
     hint = f"did you mean {_either(near)}?" if near else "the command “gpus” lists the names."
-    raise UnknownGpu(f"{shown} is no GPU of the catalogue; {hint}")
+    raise UnknownGpu(f"{quoted} is no GPU of the catalogue; {hint}")
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -231,27 +255,132 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in re.findall(r"[a-z0-9]+", joined) if word not in _NOISE)
 
 
-def _key(words: Iterable[str]) -> str:
-    return "".join(words)
-
-
 def _names(spec: GpuSpec) -> Iterator[tuple[str, ...]]:
     return (_words(name) for name in (spec.name, spec.title, *spec.aliases))
 
 
 def _keys(spec: GpuSpec) -> tuple[str, ...]:
-    return tuple(_key(words) for words in _names(spec))
+    return tuple("".join(words) for words in _names(spec))
 
 
-def _fits(asked: Sequence[str], spec: GpuSpec) -> bool:
-    return any(set(asked) <= set(words) for words in _names(spec))
+def _fits(wanted: Sequence[str], spec: GpuSpec) -> bool:
+    return any(set(wanted) <= set(words) for words in _names(spec))
 
 
-def _nearest(asked: Sequence[str], cards: Mapping[str, GpuSpec]) -> list[str]:
+def _nearest(words: Sequence[str], cards: Mapping[str, GpuSpec]) -> list[str]:
     names = {key: spec.name for spec in cards.values() for key in _keys(spec)}
-    close = get_close_matches(_key(asked)[:MAX_SHOWN], names, n=2 * NEAREST, cutoff=0.6)
+    close = get_close_matches("".join(words)[:MAX_SHOWN], names, n=2 * NEAREST, cutoff=0.6)
     return list(dict.fromkeys(names[key] for key in close))[:NEAREST]
 
 
 def _either(names: Sequence[str]) -> str:
     return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
+class OwnCard(_CardFacts):
+    """A card as the user describes it; what is missing is filled in by class."""
+
+    @field_validator("price", mode="before")
+    @classmethod
+    def _add_source(cls, value: Any) -> Any:
+        return {"source": YOURS} | value if isinstance(value, dict) else value
+
+    def spec(self) -> GpuSpec:
+        """Return the card with the facts of its class filled in.
+
+        Raises:
+            UserError: The link is unknown.
+        """
+        plain = {"name": self.name, "title": self.title or self.name, "vendor": self.vendor}
+        stated = self.model_dump(exclude_none=True, exclude={*plain, "price", "power_limited"})
+        facts = {key: Fact(value=value, source=YOURS) for key, value in stated.items()}
+        if self.power_limited is None:
+            return make_spec(plain, facts, self.price, own=True)
+        spec = make_spec(plain | {"power_limited": self.power_limited}, facts, self.price, own=True)
+        return spec.model_copy(update={"sources": {**spec.sources, "power_limited": YOURS}})
+
+
+class OwnCards(Frozen):
+    """Content of the file."""
+
+    version: Literal[1] = 1
+    gpus: Annotated[tuple[OwnCard, ...], Field(max_length=MAX_CARDS)] = ()
+
+    def specs(self) -> tuple[GpuSpec, ...]:
+        """Return the cards with the facts of their classes filled in.
+
+        Raises:
+            UserError: A card cannot be used, or its name is taken.
+        """
+        specs = []
+        for card in self.gpus:
+            with as_user_error(f"“{card.name}”: "):
+                specs.append(card.spec())
+        check_names(specs)
+        return tuple(specs)
+
+
+def parse_own(data: bytes) -> OwnCards:
+    """Parse the cards of a file; all of them are usable.
+
+    Raises:
+        UserError: The file is too large, malformed, or describes a card that cannot be used.
+    """
+    if len(data) > MAX_BYTES:
+        raise UserError(f"The file is too large for at most {MAX_CARDS} cards; accepted is up to {MAX_BYTES:,} bytes.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"The file is no UTF-8 text (byte {error.start + 1:,}).") from None
+    if not isinstance(parse(text), Mapping):
+        raise UserError("The file must hold one JSON object with the list “gpus”.")
+    with as_user_error():
+        cards = OwnCards.model_validate_json(text, strict=True)
+    cards.specs()
+    return cards
+
+
+def read_own(path: Path) -> OwnCards:
+    """Read the user's cards; none if the file does not exist.
+
+    Raises:
+        UserError: The file cannot be read or used.
+    """
+    with as_user_error("Your cards: "):
+        if look(path) is None:
+            return OwnCards()
+        data = read_limited(path, MAX_BYTES, f"at most {MAX_CARDS} cards")
+    with as_user_error(f"Your cards in {shown(str(path))}: "):
+        return parse_own(data)
+
+
+def load_own(path: Path) -> tuple[GpuSpec, ...]:
+    """Return the user's cards for :func:`catalogue`, or raise UserError."""
+    return read_own(path).specs()
+
+
+def save_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
+    """Write exactly these cards, all or nothing.
+
+    Raises:
+        UserError: A card cannot be used, or the file cannot be written.
+    """
+    if read_only():
+        raise UserError(f"No card is kept or removed here: this server only reads ({READ_ONLY}).")
+    try:
+        kept = OwnCards(gpus=tuple(cards))
+    except ValidationError:
+        raise UserError(f"At most {MAX_CARDS} cards of your own are kept.") from None
+    kept.specs()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, kept.model_dump_json(indent=1, exclude_none=True) + "\n")
+    except OSError as error:
+        raise UserError(f"Your cards cannot be written to {path}: {error.strerror or error}.") from None
+    return kept
+
+
+def add_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
+    """Add cards to those of the file, replacing cards of the same name, or raise UserError."""
+    merged = {card.name: card for card in (*read_own(path).gpus, *cards)}
+    return save_own(path, tuple(merged.values()))

@@ -11,12 +11,18 @@ from typing import Literal
 from core.base.schema import UserError
 from core.hardware.catalogue import CardPrice, GpuSpec
 from core.hardware.constants import EXECUTIONS, PEAKS, PRECISIONS
-from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
-from core.hardware.host import USUAL, Build, Conditions, HostCosts
+from core.hardware.crossing import (
+    ModelledCrossover,
+    ModelledSpeedUp,
+    cross,
+    if_named,
+    named_sentence,
+    speed_up,
+)
+from core.hardware.curve import CardCurve, RecordedStep, Recording, card_curve, unnamed_conditions
+from core.hardware.host import HostCosts, Modelling
 from core.hardware.interval import Modelled, errors, family_of
 from core.hardware.model import Limit, attends_in_one_kernel, modelled_as, peaks_of, rate_of, runs_as
-from core.hardware.plausible import card_curve, if_named, named_sentence
-from core.hardware.recorded import CardCurve, RecordedStep, Recording, as_nobody_named
 from core.hardware.work import step_table
 from core.networks.families.own import Own
 from core.rounds.answer.answer import Answer
@@ -90,14 +96,12 @@ class RooflinePoint:
 def compare(
     run: Run,
     answer: Answer,
+    index: int,
     cards: Iterable[GpuSpec],
-    costs: HostCosts,
+    how: Modelling,
     batch: int,
     prices: Mapping[str, CardPrice] | None = None,
     *,
-    index: int = 0,
-    target: Target = GPU,
-    conditions: Conditions = USUAL,
     recordings: Sequence[Recording] = (),
     key: SortKey = "crossover",
     currency: str | None = None,
@@ -107,21 +111,16 @@ def compare(
     Args:
         batch: The chosen batch, at which step, speed-up and cost are taken.
         currency: If given, prices in any other currency yield no cost.
-
-    Raises:
-        UserError: The run has no plan, so its workload is unknown.
     """
-    if run.plan is None:
-        raise UserError("Only points were imported for this run; without its plan there is no workload to model.")
     batches = batches_between(answer, index, batch)
-    found = []
+    readings = []
     for spec in cards:
-        curve = card_curve(spec, run.plan.workload, target, batches, costs, conditions, recordings)
         price = (prices or {}).get(spec.name, spec.price)
         if currency is not None and price is not None and price.currency != currency:
             price = None
-        found.append(_reading(run, answer, spec, curve, batch, price, index))
-    return sort_readings(found, key)
+        curve = card_curve(spec, how, batches, recordings)
+        readings.append(_reading(run, answer, spec, curve, batch, price, index))
+    return sort_readings(readings, key)
 
 
 def cpu_index(run: Run, answer: Answer) -> int | None:
@@ -140,22 +139,22 @@ def batches_between(answer: Answer, index: int, *more: int) -> tuple[int, ...]:
 
 def sort_readings(readings: Iterable[CardReading], key: SortKey) -> tuple[CardReading, ...]:
     """Sort by rising crossover, falling speed-up or rising cost; cards without it follow, withheld ones come last."""
-    return tuple(sorted(readings, key=lambda one: (_place(one, key), one.crossover.high or math.inf, one.spec.name)))
+    return tuple(sorted(readings, key=lambda r: (_rank(r, key), r.crossover.high or math.inf, r.spec.name)))
 
 
-def _place(one: CardReading, key: SortKey) -> tuple[int, float]:
-    if one.withheld:
+def _rank(reading: CardReading, key: SortKey) -> tuple[int, float]:
+    if reading.withheld:
         return 3, 0.0
     if key == "speed_up":
-        return (0, -one.speed_up.ratio) if one.speed_up is not None else (2, 0.0)
+        return (0, -reading.speed_up.ratio) if reading.speed_up is not None else (2, 0.0)
     if key == "cost":
-        return (0, one.cost.per_million) if one.cost is not None else (2, 0.0)
-    crossing = one.crossover
-    if crossing.kind == "gpu ahead throughout":
+        return (0, reading.cost.per_million) if reading.cost is not None else (2, 0.0)
+    crossover = reading.crossover
+    if crossover.kind == "gpu ahead throughout":
         return 0, 0.0
-    if crossing.batch is not None:
-        return 0, crossing.batch
-    return (1, crossing.low or math.inf) if crossing.kind == "not resolved" else (2, 0.0)
+    if crossover.batch is not None:
+        return 0, crossover.batch
+    return (1, crossover.low or math.inf) if crossover.kind == "not resolved" else (2, 0.0)
 
 
 def _reading(
@@ -188,29 +187,28 @@ def limits_of(curve: CardCurve) -> tuple[Limited, ...]:
     return tuple(Limited(points[0].batch, points[-1].batch, by) for by, points in groups)
 
 
-def roofline(
-    spec: GpuSpec, workload: Workload, target: Target, curve: CardCurve, build: Build
-) -> tuple[RooflinePoint, ...]:
+def roofline(spec: GpuSpec, how: Modelling, curve: CardCurve) -> tuple[RooflinePoint, ...]:
     """Return one roofline point for each batch of ``curve`` that has a number."""
-    found = []
-    peak_tflops = roof_of(spec, workload, target)
+    roofline_points = []
+    peak_tflops = roof_of(spec, how)
+    build = how.conditions.build
+    target, flash = runs_as(how.workload, how.target, build), attends_in_one_kernel(spec, build)
     for point in curve.known:
-        flash = attends_in_one_kernel(spec, build)
-        ops = step_table(workload, runs_as(workload, target, build), point.batch, build, flash)
+        ops = step_table(how.workload, target, point.batch, build, flash)
         flops, moved = float(ops.flops.sum()), float(ops.bytes.sum())
         if flops <= 0 or moved <= 0:
             continue
         bounds = [flops / ms * 1e-9 for ms in (point.step_ms, point.high_ms, point.low_ms) if ms is not None]
         reached, low, high = bounds if len(bounds) == 3 else (bounds[0],) * 3
         attainable = min(peak_tflops, flops / moved * spec.bandwidth_gb_s * 1e-3)
-        found.append(RooflinePoint(point.batch, flops / moved, attainable, reached, low, high, point.label))
-    return tuple(found)
+        roofline_points.append(RooflinePoint(point.batch, flops / moved, attainable, reached, low, high, point.label))
+    return tuple(roofline_points)
 
 
-def roof_of(spec: GpuSpec, workload: Workload, target: Target) -> float:
+def roof_of(spec: GpuSpec, how: Modelling) -> float:
     """Return the peak rate in TFLOP/s of the operation with the most arithmetic at a large batch."""
-    ops = step_table(workload, target, LARGE_BATCH, "keras")
-    peaks = peaks_of(spec, target.precision, ops)
+    ops = step_table(how.workload, how.target, LARGE_BATCH, "keras")
+    peaks = peaks_of(spec, how.target.precision, ops)
     return rate_of(spec, PEAKS[peaks[int(ops.flops.argmax())]])
 
 
@@ -218,22 +216,25 @@ def roof_of(spec: GpuSpec, workload: Workload, target: Target) -> float:
 class Against:
     """A modelled card shown beside a run's measured curves, never in their place.
 
-    ``settings``: how the card is modelled to run, in words. ``crossovers``: one per measured CPU target, the CPU that
+    ``crossovers``: one per measured CPU target, the CPU that
     is fastest at large batches first. ``speed_ups``: of the card over the run's first target, which is the base of the
     run's own speed-up. ``at_end``: the speed-up over the CPU of the first crossover, at the largest batch that both
     have. ``named``: a sentence on how much naming the build would change, or empty.
     """
 
     spec: GpuSpec
-    settings: str
-    conditions: Conditions
-    costs: HostCosts
+    how: Modelling
     curve: CardCurve
     crossovers: tuple[ModelledCrossover, ...]
     speed_ups: tuple[ModelledSpeedUp, ...]
     at_end: ModelledSpeedUp | None
     named: str = ""
     label: Literal["modelled"] = "modelled"
+
+    @property
+    def settings(self) -> str:
+        """The way in which the card is modelled to run, in words."""
+        return modelled_as(self.spec, self.how.workload, self.how.target)
 
     @property
     def crossover(self) -> ModelledCrossover:
@@ -287,25 +288,20 @@ def against(
 ) -> Against:
     """Compare the card with the run's measured targets; ``index`` comes from :func:`compared_with`."""
     assert run.plan is not None
-    target, conditions = card_target(run.plan.targets[index]), as_nobody_named(run.plan)
-    batches, workload = batches_between(answer, index), run.plan.workload
-    curve = card_curve(spec, workload, target, batches, costs, conditions, recordings)
-    named = if_named(
-        run, answer, index,
-        lambda each: card_curve(spec, workload, target, batches, costs, each, recordings), conditions,
-    )  # fmt: skip
+    target, batches = card_target(run.plan.targets[index]), batches_between(answer, index)
+    how = Modelling(run.plan.workload, target, costs, unnamed_conditions(run.plan))
+    curve = card_curve(spec, how, batches, recordings)
+    named = if_named(run, answer, index, spec, how, batches, recordings)
     others = [i for i, other in enumerate(run.plan.targets) if i != index and other.device == "cpu"]
     crossovers = tuple(cross(run, answer, curve, i) for i in (index, *others))
     speed_ups = (speed_up(answer, curve, batch, 0) for batch in batches)
     last = crossovers[0].last
     return Against(
         spec,
-        modelled_as(spec, run.plan.workload, target),
-        conditions,
-        costs,
+        how,
         curve,
         crossovers,
-        tuple(one for one in speed_ups if one is not None),
+        tuple(each for each in speed_ups if each is not None),
         None if last is None else speed_up(answer, curve, last, index),
         named_sentence(named),
     )

@@ -12,7 +12,7 @@ correlation along the curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
@@ -20,21 +20,20 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.numerics import bisect, rising_zeros, runs, zero_between
-from core.analysis.statistics import Array, normal_quantile
+from core.analysis.statistics import Array
 from core.base.numbers import WHOLE, first_batch, last_batch, number
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import constants
-from core.hardware.host import USUAL, Conditions, HostOverhead
+from core.hardware.curve import CardCurve, RecordedStep, Recording, card_curve
+from core.hardware.host import BUILD_WORDS, NAMED_BUILDS, Build, Modelling
+from core.hardware.interval import Modelled
 from core.hardware.model import predict
-from core.hardware.recorded import CardCurve
 from core.rounds.answer.answer import Answer, CellStats, Machine
 from core.rounds.answer.best_cpu import setting_words
 from core.rounds.run import Run
 from core.workload.names import are
-from core.workload.spec import Target, Workload
 
 PER_OCTAVE = 24  # evaluation points per doubling
-Z_95 = normal_quantile(0.975)
 FAR_APART = 2.0  # doublings beyond which a straight line between two measured batches is unreliable
 FARTHEST_FACTOR = 100.0  # search range around a fact's value, in both directions
 WIDEST = 50.0  # half width in logs that rules nothing out
@@ -87,6 +86,16 @@ class ModelledCrossover:
     target: str = ""
     setting: str = ""
     clear: tuple[ClearSpan, ...] = ()
+
+    @property
+    def low_words(self) -> str:
+        """The lower bound as a whole batch, or the smallest batch compared with “or less”."""
+        return f"{self.first or 1:,} or less" if self.low is None else first_batch(self.low)
+
+    @property
+    def interval_words(self) -> str:
+        """The 95 % interval in whole batches, such as ``32 to 50``."""
+        return f"{self.low_words} or more" if self.high is None else f"{self.low_words} to {first_batch(self.high)}"
 
     @property
     def clearly_from(self) -> int | None:
@@ -150,8 +159,8 @@ class _Side:
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
     """Return the crossover of the card of ``curve`` and the run's measured ``target``, in the range that both have."""
     setting = setting_words(run, answer, target)
-    found = _crossover(answer, curve, target, setting)
-    return replace(found, cpu=run.names[target], target=run.target_names[target], setting=setting)
+    crossover = _crossover(answer, curve, target, setting)
+    return replace(crossover, cpu=run.names[target], target=run.target_names[target], setting=setting)
 
 
 def _crossover(answer: Answer, curve: CardCurve, target: int, cpu: str) -> ModelledCrossover:
@@ -185,11 +194,10 @@ def speed_up(answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> M
 
 def _ratio(answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
     cells = [cell for cell in answer.cells if cell.target == target]
-    points = curve.stretch
-    if len(cells) < 2 or len(points) < 2:
+    if len(cells) < 2 or len(curve.stretch) < 2:
         return None
-    cpu, known = _cpu_side(cells), all(cell.low_ms is not None for cell in cells)
-    gpu = _card_side(curve)
+    cpu, gpu = _side(cells), _side(curve.stretch)
+    known = all(cell.low_ms is not None for cell in cells)
     first, last = max(cpu.x[0], gpu.x[0]), min(cpu.x[-1], gpu.x[-1])
     if last <= first:
         return None
@@ -201,17 +209,8 @@ def _ratio(answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
     return _Ratio(x, center, center - down, center + up, known)
 
 
-def _cpu_side(cells: list[CellStats]) -> _Side:
-    """Return the log step times of measured cells with their intervals."""
-    center = np.log([cell.step_ms for cell in cells])
-    low = np.log([cell.low_ms or cell.step_ms for cell in cells])
-    high = np.log([cell.high_ms or cell.step_ms for cell in cells])
-    x = np.log2([float(cell.batch) for cell in cells])
-    return _Side(x, center, center - low, high - center)
-
-
-def _card_side(curve: CardCurve) -> _Side:
-    points = curve.stretch
+def _side(points: Sequence[CellStats] | Sequence[Modelled | RecordedStep]) -> _Side:
+    """Return the log step times of measured cells, or of a card's steps, with their intervals."""
     center = np.log([point.step_ms for point in points])
     low = np.log([point.low_ms or point.step_ms for point in points])
     high = np.log([point.high_ms or point.step_ms for point in points])
@@ -241,36 +240,31 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
     segments = [sign for sign, _ in groupby(signs[signs != 0].tolist())]
     gpu = curve.gpu
     span = f"from batch {first:,} to {last:,}"
-    kind: CrossoverKind = "not resolved"
-    batch = low = high = None
+    made = ModelledCrossover("not resolved", gpu, cpu, None, None, None, first, last, "")
     if (signs == 1).all():
-        kind, text = (
-            "gpu ahead throughout",
-            f"{gpu} is clearly faster than {cpu} throughout, {span}; no crossover in this range.",
-        )
+        made = replace(made, kind="gpu ahead throughout")
+        text = f"{gpu} is clearly faster than {cpu} throughout, {span}; no crossover in this range."
     elif (signs == -1).all():
-        kind, text = (
-            "cpu ahead throughout",
-            f"{cpu} {are(cpu)} clearly faster than {gpu} throughout, {span}; no crossover in this range.",
-        )
+        made = replace(made, kind="cpu ahead throughout")
+        text = f"{cpu} {are(cpu)} clearly faster than {gpu} throughout, {span}; no crossover in this range."
     elif segments in ([1], [-1, 1]) and signs[-1] == 1:
-        kind = "from"
         batch, low, high = _interval(ratio, signs)
-        at, least = (f"{first:,} or less" if value is None else first_batch(value) for value in (batch, low))
-        text = f"{gpu} is faster than {cpu} from batch {at}, 95 % interval {least} to {first_batch(high)}."
-        batch = float(first) if batch is None else batch
+        made = replace(made, kind="from", batch=float(first) if batch is None else batch, low=low, high=high)
+        at = f"{first:,} or less" if batch is None else first_batch(batch)
+        text = f"{gpu} is faster than {cpu} from batch {at}, 95 % interval {made.interval_words}."
     else:
-        low, high, text = _open(ratio, signs, segments, gpu, cpu)
+        low, text = _open(ratio, signs, segments, gpu, cpu)
+        made = replace(made, low=low)
     if curve.reason:
         text += f" Beyond that range: {curve.reason}"
     if curve.corrected_by:
         text += f" Corrected by {curve.corrected_by}."
-    return ModelledCrossover(kind, gpu, cpu, batch, low, high, first, last, f"Modelled: {text}")
+    return replace(made, sentence=f"Modelled: {text}")
 
 
 def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:
     """Return the stretches whose interval excludes parity, cut to whole batches; empty ones are left out."""
-    found = []
+    spans = []
     signs = _signs(ratio)
     for begin, end in runs(signs):
         if signs[begin] == 0:
@@ -280,8 +274,8 @@ def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:
         stop = ratio.x[-1] if end == len(signs) else zero_between(ratio.x, bound, end - 1)
         first, last = math.ceil(2.0**start - WHOLE), math.floor(2.0**stop + WHOLE)
         if first <= last:
-            found.append(ClearSpan("gpu" if signs[begin] > 0 else "cpu", first, last))
-    return tuple(found)
+            spans.append(ClearSpan("gpu" if signs[begin] > 0 else "cpu", first, last))
+    return tuple(spans)
 
 
 def _signs(ratio: _Ratio) -> Array:
@@ -302,70 +296,84 @@ def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, 
     return batch, low, 2.0 ** zero_between(ratio.x, ratio.low, open_until)
 
 
-def _open(
-    ratio: _Ratio, signs: Array, segments: list[int], gpu: str, cpu: str
-) -> tuple[float | None, float | None, str]:
-    """Return bounds and sentence if no crossover is bounded above: how far one side is clearly faster (95 %)."""
+def _open(ratio: _Ratio, signs: Array, segments: list[int], gpu: str, cpu: str) -> tuple[float | None, str]:
+    """Return lower bound and sentence if no crossover is bounded above: how far one side is clearly faster (95 %)."""
     x = ratio.x
     if not segments:
         best = f"{math.exp(float(ratio.low.min())):.2g} to {math.exp(float(ratio.high.max())):.2g} times"
-        return (
-            None,
-            None,
-            f"not clear which is faster, {gpu} or {cpu}, at any batch (95 %: {best} the speed).",
-        )
+        return None, f"not clear which is faster, {gpu} or {cpu}, at any batch (95 %: {best} the speed)."
     if segments == [-1] and signs[0] == -1:
         low = 2.0 ** zero_between(x, ratio.high, int(np.flatnonzero(signs != -1)[0]) - 1)
-        return (
-            low,
-            None,
-            f"{cpu} {are(cpu)} clearly faster (95 %) than {gpu} up to batch {last_batch(low)}; above it is not clear.",
-        )
-    if len(segments) == 1:
-        who, sure = (gpu, cpu)[segments[0] < 0], x[signs == segments[0]]
-        within = f"from batch {first_batch(2.0 ** sure[0])} to {last_batch(2.0 ** sure[-1])}"
-        return None, None, f"{who} {are(who)} clearly faster (95 %) {within}; elsewhere it is not clear."
+        ahead = f"{cpu} {are(cpu)} clearly faster (95 %) than {gpu} up to batch {last_batch(low)}"
+        return low, f"{ahead}; above it is not clear."
     names = {1: gpu, -1: cpu}
+    if len(segments) == 1:
+        who, clear = names[segments[0]], x[signs == segments[0]]
+        within = f"from batch {first_batch(2.0 ** clear[0])} to {last_batch(2.0 ** clear[-1])}"
+        return None, f"{who} {are(who)} clearly faster (95 %) {within}; elsewhere it is not clear."
     order = ", then ".join(names[sign] for sign in segments)
-    return None, None, f"no single crossover: with rising batch clearly faster: {order}."
+    return None, f"no single crossover: with rising batch clearly faster: {order}."
+
+
+def if_named(
+    run: Run,
+    answer: Answer,
+    index: int,
+    spec: GpuSpec,
+    how: Modelling,
+    batches: Sequence[int],
+    recordings: Sequence[Recording] = (),
+) -> tuple[tuple[Build, ModelledCrossover], ...]:
+    """Return the crossover with the run's target ``index`` under each plausible build; empty if a build was named."""
+    if how.conditions.build != "unnamed":
+        return ()
+    curves = ((build, card_curve(spec, how.with_build(build), batches, recordings)) for build in NAMED_BUILDS)
+    return tuple((build, cross(run, answer, curve, index)) for build, curve in curves)
+
+
+def named_sentence(named: Sequence[tuple[Build, ModelledCrossover]]) -> str:
+    """Say how much naming the build would change; empty if it is named or nothing is claimed."""
+    parts = [f"with {BUILD_WORDS[build]} {short}" for build, crossover in named if (short := _in_short(crossover))]
+    return f"If its code were named: {', '.join(parts)}." if parts else ""
+
+
+def _in_short(crossover: ModelledCrossover) -> str:
+    if crossover.kind == "from" and crossover.batch is not None and crossover.high is not None:
+        return f"from batch {first_batch(crossover.batch)} ({crossover.interval_words})"
+    if crossover.kind == "gpu ahead throughout":
+        return "faster throughout"
+    if crossover.kind == "cpu ahead throughout":
+        return "slower throughout"
+    return "not clear" if crossover.kind == "not resolved" and crossover.cpu_noise_known else ""
 
 
 def what_would_have_to_be_true(
-    spec: GpuSpec,
-    workload: Workload,
-    target: Target,
-    host: HostOverhead,
-    run: Run,
-    answer: Answer,
-    curve: CardCurve,
-    batch: int,
-    conditions: Conditions = USUAL,
-    index: int = 0,
+    run: Run, answer: Answer, index: int, spec: GpuSpec, how: Modelling, curve: CardCurve, batch: int
 ) -> tuple[Needed, ...]:
-    """Return the value that moves the crossover to ``batch`` for launch spacing, link (if data are fed) and memory
-    bandwidth; empty outside the range that both have.
+    """Return the value that moves the crossover with the run's target ``index`` to ``batch``: for launch spacing, link
+    (if data are fed) and memory bandwidth. Empty outside the range that both have.
     """
     ratio = _ratio(answer, curve, index)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
         return ()
-    center, low, high = ratio.at(math.log2(batch))
-    own = constants()
-    cpu = run.names[index]
-    found = []
+    distances = ratio.at(math.log2(batch))
+    needed = []
     for fact in FACTS:
-        if fact == "link_gb_s" and not conditions.fed:
+        if fact == "link_gb_s" and not how.conditions.fed:
             continue
         now = float(getattr(spec, fact))
 
         def log_step(value: float, fact: Fact = fact) -> float:
             changed = spec.model_copy(update={fact: value})
-            return math.log(predict(changed, workload, target, batch, host, own, conditions).step_ms)
+            host = how.costs.host
+            parts = predict(changed, how.workload, how.target, batch, host, constants(), how.conditions)
+            return math.log(parts.step_ms)
 
-        # for parity the model's step must grow by `center` logs; model error and CPU noise shift that
+        # for parity the model's step must grow by the centre's logs; model error and CPU noise shift that
         here = log_step(now)
-        values = [solve_fact(log_step, here + wanted, now) for wanted in (center, low, high)]
-        found.append(_needed(fact, batch, now, values, spec.name, cpu))
-    return tuple(found)
+        values = [solve_fact(log_step, here + distance, now) for distance in distances]
+        needed.append(_needed(fact, batch, now, values, spec.name, run.names[index]))
+    return tuple(needed)
 
 
 def solve_fact(log_step: Callable[[float], float], wanted: float, now: float) -> float | None:

@@ -7,18 +7,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from core.base.numbers import number
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import CardReading
 from core.hardware.crossing import ModelledSpeedUp
-from core.hardware.host import Conditions, HostCosts
+from core.hardware.curve import card_share, credibility, host_part
+from core.hardware.host import Modelling
 from core.hardware.host_study import as_if_measured
 from core.hardware.interval import Modelled, class_of, errors, modelled_step
-from core.hardware.recorded import SPAN_95, card_share, credibility, host_part
-from core.workload.spec import Target, Workload
 
 LEAST_GAIN = 0.05
 """A measurement that would take less than this share off the width, in logs, is not named."""
@@ -29,16 +28,6 @@ Measurement = Literal["host study", "recorded sweep"]
 """``host study``: of the host, here or from the file of a self-check on the machine with the card. ``recorded sweep``:
 of one other network of the family on such a card.
 """
-
-
-@dataclass(frozen=True)
-class Modelling:
-    """The settings with which the cards were modelled."""
-
-    workload: Workload
-    target: Target
-    costs: HostCosts
-    conditions: Conditions
 
 
 @dataclass(frozen=True)
@@ -72,27 +61,20 @@ def parts_of(spec: GpuSpec, step: Modelled, how: Modelling) -> Parts:
 
     Only this function knows how :mod:`core.hardware.interval` makes an interval.
     """
-    assumed = how.costs.label == "assumed"
-    found = class_of(errors(), spec, how.workload, step.region, host_known=True)
-    assert found is not None, "a step without a class has no number"
-    host = _host(spec, step, how, how.costs)
+    known = class_of(errors(), spec, how.workload, step.region, host_known=True)
+    assert known is not None, "a step without a class has no number"
+    host = host_part(spec, how, step.batch)
     model = _less(_half_widths(step), host)
-    measured = _measured(spec, step, how) if assumed else (model, host)
-    return Parts(
-        model=model,
-        host=host,
-        measured_model=measured[0],
-        measured_host=measured[1],
-        card=1 - credibility(card_share(found.between, (found.high_95 - found.low_95) / SPAN_95), 1)[1] ** 2,
-    )
+    measured = _measured(spec, step, how) if how.costs.label == "assumed" else (model, host)
+    return Parts(model, host, *measured, card=1 - credibility(card_share(known), 1)[1] ** 2)
 
 
 def _measured(spec: GpuSpec, step: Modelled, how: Modelling) -> tuple[Half, Half]:
     """Return the model's and the host's part once the host is measured and found to be as assumed."""
-    costs = as_if_measured(how.costs)
-    known = modelled_step(spec, how.workload, how.target, step.batch, costs.host, how.conditions)
+    how = replace(how, costs=as_if_measured(how.costs))
+    known = modelled_step(spec, how, step.batch)
     assert isinstance(known, Modelled), "a step that has a number where the host is assumed has one where it is known"
-    return _half_widths(known), _host(spec, step, how, costs)
+    return _half_widths(known), host_part(spec, how, step.batch)
 
 
 def narrowed(speed_up: ModelledSpeedUp, step: Modelled, parts: Parts) -> tuple[Narrowed, ...]:
@@ -101,14 +83,14 @@ def narrowed(speed_up: ModelledSpeedUp, step: Modelled, parts: Parts) -> tuple[N
     now = (middle - math.log(speed_up.low), math.log(speed_up.high) - middle)
     down, up = _half_widths(step)
     noise = _less(now, (up, down))  # of the CPU; swapped, since a card slower than modelled lowers the speed-up
-    found = []
+    ways = []
     for measurement, model, host in _after(parts):
         shorter, longer = (math.hypot(own, other) for own, other in zip(model, host, strict=True))
         less, more = math.hypot(noise[0], longer), math.hypot(noise[1], shorter)
         resolves = middle - less > 0 or middle + more < 0
         if resolves or less + more <= (1 - LEAST_GAIN) * sum(now):
-            found.append(Narrowed(measurement, math.exp(middle - less), math.exp(middle + more), resolves))
-    return tuple(found)
+            ways.append(Narrowed(measurement, math.exp(middle - less), math.exp(middle + more), resolves))
+    return tuple(ways)
 
 
 def _after(parts: Parts) -> Iterator[tuple[Measurement, Half, Half]]:
@@ -116,10 +98,6 @@ def _after(parts: Parts) -> Iterator[tuple[Measurement, Half, Half]]:
     yield "host study", parts.measured_model, parts.measured_host
     left = math.sqrt(max(0.0, 1 - parts.card))
     yield "recorded sweep", (left * parts.model[0], left * parts.model[1]), parts.host
-
-
-def _host(spec: GpuSpec, step: Modelled, how: Modelling, costs: HostCosts) -> Half:
-    return host_part(spec, how.workload, how.target, step.batch, costs, how.conditions)
 
 
 def _half_widths(step: Modelled) -> Half:
@@ -192,7 +170,7 @@ def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = 
     """Return the decision from at least one reading, all made for ``batch``; with ``how`` also what would resolve
     cards.
     """
-    counts = Counter(_standing(one) for one in readings)
+    counts = Counter(_standing(reading) for reading in readings)
     cpu, setting = readings[0].crossover.cpu, _setting(readings)
     return Decision(
         batch,
@@ -203,7 +181,7 @@ def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = 
         counts["no number"],
         headline(readings),
         _sentence(readings, counts, batch, setting),
-        tuple(_card(one, batch, setting, how) for one in readings),
+        tuple(_card(reading, batch, setting, how) for reading in readings),
         cpu_known(readings),
     )
 
@@ -215,12 +193,12 @@ def _setting(readings: Sequence[CardReading]) -> str:
 
 def cpu_known(readings: Sequence[CardReading]) -> bool:
     """Check that the CPU's own noise is known, as any claim about a card needs."""
-    return not any(one.crossover.why_no_claim for one in readings)
+    return not any(reading.crossover.why_no_claim for reading in readings)
 
 
-def _standing(one: CardReading) -> Standing:
-    standing = standing_of(one.speed_up)
-    return "not resolved" if one.crossover.why_no_claim and standing != "no number" else standing
+def _standing(reading: CardReading) -> Standing:
+    standing = standing_of(reading.speed_up)
+    return "not resolved" if reading.crossover.why_no_claim and standing != "no number" else standing
 
 
 def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch: int, cpu: str) -> str:
@@ -228,7 +206,7 @@ def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch:
     if not cpu_known(readings):
         return f"Modelled: at batch {batch:,} no card is clearly faster or slower than {cpu} yet."
     if counts["no number"] == total:
-        reasons = dict.fromkeys(one.curve.reason for one in readings)
+        reasons = dict.fromkeys(reading.curve.reason for reading in readings)
         why = f" {next(iter(reasons))}" if len(reasons) == 1 else ""
         return f"Modelled: none of {total} cards gets a speed-up over {cpu} at batch {batch:,}.{why}".rstrip()
     faster, slower = counts["clearly faster"], counts["clearly slower"]
@@ -245,42 +223,42 @@ def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch:
 def headline(readings: Sequence[CardReading]) -> str:
     """Summarise in one sentence how many cards are clearly faster from some batch on, and how many are not clear."""
     cpu, total = _setting(readings), len(readings)
-    if why := next((one.crossover.why_no_claim for one in readings if one.crossover.why_no_claim), ""):
+    if why := next((reading.crossover.why_no_claim for reading in readings if reading.crossover.why_no_claim), ""):
         return f"No card can be called faster or slower yet: {why}"
-    found = [one.crossover for one in readings if one.crossover.kind != "withheld"]
-    if not found:
+    crossovers = [reading.crossover for reading in readings if reading.crossover.kind != "withheld"]
+    if not crossovers:
         return f"Modelled: none of {total} cards can be compared with {cpu}."
-    faster = sum(one.clearly_from is not None for one in found)
-    slower = sum(one.kind == "cpu ahead throughout" for one in found)
-    ends = [end for one in found for end in (one.first, one.last) if end is not None]
+    faster = sum(crossover.clearly_from is not None for crossover in crossovers)
+    slower = sum(crossover.kind == "cpu ahead throughout" for crossover in crossovers)
+    ends = [end for crossover in crossovers for end in (crossover.first, crossover.last) if end is not None]
     verb = "is" if faster == 1 else "are"
     text = f"Modelled: {faster or 'none'} of {total} cards {verb} clearly faster than {cpu} from a batch within "
     text += f"{min(ends):,} to {max(ends):,}"
-    rest = ((slower, "clearly slower at all of them"), (len(found) - faster - slower, "not clear"),
-            (total - len(found), "without a number"))  # fmt: skip
+    rest = ((slower, "clearly slower at all of them"), (len(crossovers) - faster - slower, "not clear"),
+            (total - len(crossovers), "without a number"))  # fmt: skip
     return f"{text}; {', '.join(f'{count} {words}' for count, words in rest if count)}.".replace("; .", ".")
 
 
-def _card(one: CardReading, batch: int, cpu: str, how: Modelling | None) -> CardDecision:
-    name, faster, standing = one.spec.name, one.speed_up, _standing(one)
-    if faster is None:
-        why = one.curve.reason if one.step is None else f"{cpu} was not measured there."
+def _card(reading: CardReading, batch: int, cpu: str, how: Modelling | None) -> CardDecision:
+    name, speed_up, standing = reading.spec.name, reading.speed_up, _standing(reading)
+    if speed_up is None:
+        why = reading.curve.reason if reading.step is None else f"{cpu} was not measured there."
         return CardDecision(
             name, standing, None, (), False, f"Modelled: no number for {name} at batch {batch:,}. {why}"
         )
-    if one.crossover.why_no_claim:
-        return CardDecision(name, standing, faster, (), False, one.crossover.sentence)
+    if reading.crossover.why_no_claim:
+        return CardDecision(name, standing, speed_up, (), False, reading.crossover.sentence)
     # a recording that moved the point also changed the parts of its interval
-    corrected = not isinstance(one.step, Modelled) or one.curve.corrected_by is not None
-    times = f"{about(faster.low)} to {about(faster.high)} times as fast"
+    corrected = not isinstance(reading.step, Modelled) or reading.curve.corrected_by is not None
+    times = f"{about(speed_up.low)} to {about(speed_up.high)} times as fast"
     if standing != "not resolved":
         text = f"Modelled: {name} is {standing} than {cpu} at batch {batch:,} ({times}, 95 %)."
-        return CardDecision(name, standing, faster, (), corrected, text)
+        return CardDecision(name, standing, speed_up, (), corrected, text)
     ways: tuple[Narrowed, ...] = ()
-    if how is not None and isinstance(one.step, Modelled) and not corrected:
-        ways = narrowed(faster, one.step, parts_of(one.spec, one.step, how))
+    if how is not None and isinstance(reading.step, Modelled) and not corrected:
+        ways = narrowed(speed_up, reading.step, parts_of(reading.spec, reading.step, how))
     text = f"Modelled: whether {name} is faster than {cpu} at batch {batch:,} is not clear ({times}, 95 %)."
-    return CardDecision(name, standing, faster, ways, corrected, f"{text} {_remedy(ways, corrected)}")
+    return CardDecision(name, standing, speed_up, ways, corrected, f"{text} {_remedy(ways, corrected)}")
 
 
 def _remedy(ways: Sequence[Narrowed], corrected: bool) -> str:
@@ -291,8 +269,8 @@ def _remedy(ways: Sequence[Narrowed], corrected: bool) -> str:
     parts: list[str] = []
     for way in ways:
         verb = "would narrow it to" if not parts else "to"
-        found = f"{WHAT[way.measurement]} {verb} about {about(way.low)} to {about(way.high)}"
-        parts.append(f"{found}, which would make it clear" if way.resolves else found)
+        effect = f"{WHAT[way.measurement]} {verb} about {about(way.low)} to {about(way.high)}"
+        parts.append(f"{effect}, which would make it clear" if way.resolves else effect)
     text = "; ".join(parts)
     text = f"{text[0].upper()}{text[1:]}."
     return text if any(way.resolves for way in ways) else f"{text} {REPLACES}"

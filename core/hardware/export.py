@@ -13,10 +13,10 @@ from typing import Any
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import CardReading, RooflinePoint
 from core.hardware.crossing import ModelledCrossover
+from core.hardware.curve import CardCurve, RecordedStep
 from core.hardware.decision import Decision
 from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled, Withheld
-from core.hardware.recorded import CardCurve, RecordedStep
 
 MODELLED = "modelled"
 
@@ -68,9 +68,9 @@ def host_data(costs: HostCosts) -> dict[str, Any]:
     }
 
 
-def crossover_data(found: ModelledCrossover) -> dict[str, Any]:
+def crossover_data(crossover: ModelledCrossover) -> dict[str, Any]:
     """Return a crossover as JSON, with the CPU in its notation."""
-    data = asdict(found)
+    data = asdict(crossover)
     return data | {"cpu": data.pop("target")}
 
 
@@ -85,7 +85,7 @@ def reading_data(reading: CardReading, costs: HostCosts) -> dict[str, Any]:
         "crossover": crossover_data(reading.crossover),
         "speed_up": None if reading.speed_up is None else asdict(reading.speed_up),
         "cost": None if cost is None else asdict(cost) | {"price": cost.price.model_dump(mode="json")},
-        "limits": [asdict(one) for one in reading.limits],
+        "limits": [asdict(limited) for limited in reading.limits],
         "curve": curve_data(reading.curve, costs),
     }
 

@@ -32,11 +32,11 @@ from core.figures.style import (
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import CardReading, RooflinePoint
 from core.hardware.crossing import ModelledCrossover
+from core.hardware.curve import CardCurve, RecordedStep
 from core.hardware.host import BUILD_WORDS, HostCosts
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.model import Limit
 from core.hardware.published import Points, Published, agreement
-from core.hardware.recorded import CardCurve, RecordedStep
 from core.rounds.answer.answer import Answer, machine_line
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
@@ -85,10 +85,10 @@ def against_figure(
     figure = go.Figure()
     points = add_cpu(figure, run, answer, index)
     rows = 1 + sum(
-        _add_card(figure, one.curve, look, filled=len(readings) == 1)
-        for one, look in zip(readings[:MAX_CARDS], CARD_LOOKS, strict=False)
+        _add_card(figure, reading.curve, look, filled=len(readings) == 1)
+        for reading, look in zip(readings[:MAX_CARDS], CARD_LOOKS, strict=False)
     )
-    steps = [step for one in readings[:MAX_CARDS] for step in one.curve.known]
+    steps = [step for reading in readings[:MAX_CARDS] for step in reading.curve.known]
     _words_in_plot(figure, run.label, points, readings[:MAX_CARDS])
     middles = [*(point.value for point in points), *(step.step_ms for step in steps)]
     ends = [*(end for p in points for end in (p.low, p.high)), *(ms for s in steps for ms in (s.low_ms, s.high_ms))]
@@ -96,35 +96,24 @@ def against_figure(
     figure.update_xaxes(batch_axis([*(p.batch for p in points), *(step.batch for step in steps)]))
     figure.update_yaxes(log_axis("Step time (ms)", y))
     title = f"Step time: {run.label} CPU, modelled GPUs"
-    corrected = [f"Corrected by {one.curve.corrected_by}." for one in readings if one.curve.corrected_by]
+    corrected = [f"Corrected by {by}." for reading in readings if (by := reading.curve.corrected_by)]
     hollow = [HOLLOW] if any(point.hollow for point in points) else []
     busy = machine_line(answer.verdict.machine)
-    notes = [*busy, f"{NOTHING_RAN} {BANDS}", *hollow, host_line(costs), *_withheld_lines(readings), *corrected]
+    notes = [*busy, f"{NOTHING_RAN} {BANDS}", *hollow, host_line(costs), *withheld_lines(readings), *corrected]
     return frame(figure, title, [workload_line(run)], notes, run, legend_rows=rows)
 
 
 def add_cpu(figure: go.Figure, run: Run, answer: Answer, index: int) -> list[Point]:
     """Add the step times (ms) of the run's target ``index``, with its label in the legend, and return its points."""
     points = [
-        Point(
-            c.batch,
-            c.step_ms,
-            c.low_ms,
-            c.high_ms,
-            f"batch {c.batch:,}<br>{_times(c.step_ms, c.low_ms, c.high_ms)}",
-            few_starts(c.starts),
-        )
-        for c in answer.cells
-        if c.target == index
-    ]
+        Point(c.batch, c.step_ms, c.low_ms, c.high_ms,
+              f"batch {c.batch:,}<br>{bounds_text(c.step_ms, c.low_ms, c.high_ms, 'ms')}", few_starts(c.starts))
+        for c in answer.cells if c.target == index
+    ]  # fmt: skip
     name = sentence_case(short(run.names[index], NAME))
     named = name if run.label == MODELLED else f"{name} ({run.label})"
     add_curve(figure, points, named, TARGET_LOOKS[0], run.label, "cpu")
     return points
-
-
-def _times(step_ms: float, low_ms: float | None, high_ms: float | None) -> str:
-    return bounds_text(step_ms, low_ms, high_ms, "ms")
 
 
 def _add_card(figure: go.Figure, curve: CardCurve, look: Look, filled: bool) -> int:
@@ -135,7 +124,7 @@ def _add_card(figure: go.Figure, curve: CardCurve, look: Look, filled: bool) -> 
     name, rows = literal(short(curve.gpu, NAME)), 0
     before = len(figure.data)
     pale = look.band().replace("0.2)", "0.1)") if filled else CLEAR
-    add_band(figure, [_point(one) for one in curve.points], f"{name} ({MODELLED})", pale, curve.gpu)
+    add_band(figure, [_point(point) for point in curve.points], f"{name} ({MODELLED})", pale, curve.gpu)
     for band in figure.data[before:]:
         band.line = {"color": look.colour, "width": 0 if filled else 1, "dash": "dot"}
     for label in (MODELLED, "measured", "recorded"):
@@ -155,19 +144,19 @@ def _add_card(figure: go.Figure, curve: CardCurve, look: Look, filled: bool) -> 
     return rows
 
 
-def _point(one: Modelled | RecordedStep | Withheld) -> Point:
-    if isinstance(one, Withheld):
-        return Point(one.batch, math.nan, None, None, "")
-    return Point(one.batch, one.step_ms, one.low_ms, one.high_ms, "")
+def _point(step: Modelled | RecordedStep | Withheld) -> Point:
+    if isinstance(step, Withheld):
+        return Point(step.batch, math.nan, None, None, "")
+    return Point(step.batch, step.step_ms, step.low_ms, step.high_ms, _hover(step))
 
 
 def _stretches(curve: CardCurve, label: str) -> list[Modelled | RecordedStep | None]:
     """Return the points of one label, with None wherever a point of another label or a withheld one lies between."""
     drawn: list[Modelled | RecordedStep | None] = []
-    for found, group in groupby(curve.points, key=lambda one: None if isinstance(one, Withheld) else one.label):
-        if found == label:
+    for own, group in groupby(curve.points, key=lambda step: None if isinstance(step, Withheld) else step.label):
+        if own == label:
             drawn += [None] if drawn else []
-            drawn += [one for one in group if not isinstance(one, Withheld)]
+            drawn += [step for step in group if not isinstance(step, Withheld)]
     return drawn
 
 
@@ -186,13 +175,13 @@ def _add_joints(figure: go.Figure, curve: CardCurve, look: Look) -> None:
 
 
 def _hover(step: Modelled | RecordedStep) -> str:
-    lines = [f"batch {step.batch:,}, {step.label}", _times(step.step_ms, step.low_ms, step.high_ms)]
-    return "<br>".join([*lines, f"most of it: {step.limited_by}"])
+    times = bounds_text(step.step_ms, step.low_ms, step.high_ms, "ms")
+    return f"batch {step.batch:,}, {step.label}<br>{times}<br>most of it: {step.limited_by}"
 
 
 def _words_in_plot(figure: go.Figure, label: str, cpu: Sequence[Point], readings: Sequence[CardReading]) -> None:
     """Write “measured” and “modelled” at the smallest batch, where curves are flat, on the outer sides."""
-    known = [point for one in readings for point in one.curve.known[:1] if isinstance(point, Modelled)]
+    known = [step for r in readings for step in r.curve.known[:1] if isinstance(step, Modelled)]
     first = cpu[0].value if cpu else math.inf
     above = bool(known) and min(point.step_ms for point in known) > first
     words = [(cpu[0].batch, first, label, not above)] if cpu else []
@@ -212,62 +201,57 @@ def host_line(costs: HostCosts) -> str:
     return f"Host overhead {costs.words}: {number(costs.step.us)} µs a step{each}."
 
 
-def _withheld_lines(readings: Sequence[CardReading]) -> list[str]:
+def withheld_lines(readings: Sequence[CardReading]) -> list[str]:
+    """Return one line per reason for which cards have no number, with the names of those cards."""
     reasons: dict[str, list[str]] = {}
-    for one in readings:
-        if not one.curve.known:
-            reasons.setdefault(one.curve.reason, []).append(one.spec.name)
+    for reading in readings:
+        if not reading.curve.known:
+            reasons.setdefault(reading.curve.reason, []).append(reading.spec.name)
     return [f"Withheld for {', '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 
-def crossover_words(found: ModelledCrossover) -> str:
+def crossover_words(crossover: ModelledCrossover) -> str:
     """Return the whole batch from which the card is faster, with its interval, short enough for a table."""
-    if found.kind == "gpu ahead throughout":
+    if crossover.kind == "gpu ahead throughout":
         return "clearly faster throughout"
-    if found.kind == "cpu ahead throughout":
+    if crossover.kind == "cpu ahead throughout":
         return "CPU clearly faster throughout"
-    if found.kind == "withheld":
+    if crossover.kind == "withheld":
         return "withheld"
-    low = f"{found.first or 1:,} or less" if found.low is None else first_batch(found.low)
-    if found.kind == "from" and found.batch is not None and found.high is not None:
-        if _at_start(found):
-            return f"{first_batch(found.batch)} or less (at most {first_batch(found.high)})"
-        return f"{first_batch(found.batch)} ({low} to {first_batch(found.high)})"
-    if found.high is not None:
-        return f"not clear; by {first_batch(found.high)} (95 %)"
-    return "not clear" if found.low is None else f"not clear; not before {first_batch(found.low)} (95 %)"
+    if crossover.kind == "from" and crossover.batch is not None and crossover.high is not None:
+        if _at_start(crossover):
+            return f"{first_batch(crossover.batch)} or less (at most {first_batch(crossover.high)})"
+        return f"{first_batch(crossover.batch)} ({crossover.interval_words})"
+    return "not clear" if crossover.low is None else f"not clear; not before {first_batch(crossover.low)} (95 %)"
 
 
-def _at_start(found: ModelledCrossover) -> bool:
+def _at_start(crossover: ModelledCrossover) -> bool:
     """Check that the estimate has the card faster from the first batch compared."""
-    return found.batch is not None and found.first is not None and found.batch <= found.first
+    return crossover.batch is not None and crossover.first is not None and crossover.batch <= crossover.first
 
 
-def clear_words(found: ModelledCrossover) -> str:
+def clear_words(crossover: ModelledCrossover) -> str:
     """Return the whole batches at which the card is clearly faster or slower, short enough for a row of a chart."""
-    if found.kind == "withheld":
+    if crossover.kind == "withheld":
         return "no number"
-    if not found.clear:
+    if not crossover.clear:
         return "not clear at any batch"
-    if found.clearly_from is not None:
-        return (
-            "clearly faster at every batch"
-            if _throughout(found)
-            else f"clearly faster from batch {found.clearly_from:,}"
-        )
-    first, last = found.clear[0], found.clear[-1]
-    if _throughout(found):
-        return "clearly slower at every batch"
-    if len(found.clear) > 1:
-        return f"{CLEARLY[first.faster]} up to batch {first.last:,}, {CLEARLY[last.faster]} from batch {last.first:,}"
-    within = (
-        f"up to batch {first.last:,}" if first.first == found.first else f"from batch {first.first:,} to {first.last:,}"
-    )
-    return f"{CLEARLY[first.faster]} {within}, else not clear"
+    first, last = crossover.clear[0], crossover.clear[-1]
+    if _throughout(crossover):
+        return f"{CLEARLY[first.faster]} at every batch"
+    if crossover.clearly_from is not None:
+        return f"clearly faster from batch {crossover.clearly_from:,}"
+    below = CLEARLY[first.faster]
+    if len(crossover.clear) > 1:
+        return f"{below} up to batch {first.last:,}, {CLEARLY[last.faster]} from batch {last.first:,}"
+    if first.first == crossover.first:
+        return f"{below} up to batch {first.last:,}, else not clear"
+    return f"{below} from batch {first.first:,} to {first.last:,}, else not clear"
 
 
-def _throughout(found: ModelledCrossover) -> bool:
-    return len(found.clear) == 1 and (found.clear[0].first, found.clear[0].last) == (found.first, found.last)
+def _throughout(crossover: ModelledCrossover) -> bool:
+    ends = [(span.first, span.last) for span in crossover.clear]
+    return ends == [(crossover.first, crossover.last)]
 
 
 def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardReading]) -> go.Figure:
@@ -276,9 +260,9 @@ def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardRe
     batches = [float(cell.batch) for cell in answer.cells if cell.target == index]
     shown = readings[:MAX_CARDS]
     cpu = short(run.names[index], 28)
-    strips = [(row, strip) for row, one in enumerate(shown) for strip in _strips(one.crossover)]
+    strips = [(row, strip) for row, reading in enumerate(shown) for strip in _strips(reading.crossover)]
     for state, (words, colour, shape) in STATES.items():
-        mine = [(row, low, high) for row, (found, low, high) in strips if found == state]
+        mine = [(row, low, high) for row, (known, low, high) in strips if known == state]
         if not mine:
             continue
         name = literal(f"{words.format(cpu=cpu)} ({MODELLED})")
@@ -291,10 +275,10 @@ def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardRe
             hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
     rows = len(figure.data) + _add_estimates(figure, shown)
-    for row, one in enumerate(shown):
+    for row, reading in enumerate(shown):
         figure.add_annotation(
             x=0, xref="paper", xanchor="left", y=row, yanchor="bottom", yshift=9, showarrow=False,
-            font={"size": 12.5}, text=literal(f"{short(one.spec.name, 28)}: {clear_words(one.crossover)}"),
+            font={"size": 12.5}, text=literal(f"{short(reading.spec.name, 28)}: {clear_words(reading.crossover)}"),
         )  # fmt: skip
     figure.update_xaxes(batch_axis(batches, log_range(batches, 0.04)))
     figure.update_yaxes(range=[len(shown) - 0.5, -0.75], visible=False, title=axis_title(""))
@@ -305,26 +289,26 @@ def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardRe
     return frame(figure, title, [workload_line(run)], notes, run, legend_rows=rows, plot_px=plot_px)
 
 
-def _strips(found: ModelledCrossover) -> list[tuple[str, float, float]]:
+def _strips(crossover: ModelledCrossover) -> list[tuple[str, float, float]]:
     """Return state, first and last batch of each stretch of the range compared, without gaps."""
-    if found.first is None or found.last is None:
+    if crossover.first is None or crossover.last is None:
         return []
     strips: list[tuple[str, float, float]] = []
-    at = float(found.first)
-    for span in found.clear:
+    at = float(crossover.first)
+    for span in crossover.clear:
         if span.first > at:
             strips.append(("open", at, span.first))
         strips.append((span.faster, span.first, span.last))
         at = float(span.last)
-    return strips if at >= found.last else [*strips, ("open", at, found.last)]
+    return strips if at >= crossover.last else [*strips, ("open", at, crossover.last)]
 
 
 def _add_estimates(figure: go.Figure, readings: Sequence[CardReading]) -> int:
     """Mark the first whole batch at which the model's estimate has the card faster, if the interval allows other
     batches, and return the number of legend lines.
     """
-    known = [(row, found) for row, one in enumerate(readings) if (found := one.crossover).kind == "from"]
-    at = [(row, found.batch, found.gpu) for row, found in known if found.batch is not None and not _at_start(found)]
+    crossovers = [(row, reading.crossover) for row, reading in enumerate(readings) if reading.crossover.kind == "from"]
+    at = [(row, c.batch, c.gpu) for row, c in crossovers if c.batch is not None and not _at_start(c)]
     colour = STATES["gpu"][1]
     if at:
         figure.add_scatter(
@@ -383,12 +367,12 @@ def published_figure(entry: Published, curve: CardCurve, costs: HostCosts) -> go
     modelled = [point for point in curve.known if isinstance(point, Modelled)]
     if entry.cpu is not None:
         add_curve(figure, _points(entry.cpu_points), short(entry.cpu, NAME), cpu, "published", "cpu")
-    add_curve(figure, [_published_point(one) for one in modelled], entry.gpu, gpu, "modelled", "modelled")
+    add_curve(figure, [_point(step) for step in modelled], entry.gpu, gpu, "modelled", "modelled")
     add_curve(figure, _points(entry.gpu_points), entry.gpu, gpu, "published", "gpu")
-    given = [ms for _, ms in (*entry.cpu_points, *entry.gpu_points)]
-    middles = [*given, *(one.step_ms for one in modelled)]
-    ends = [end for one in modelled for end in (one.low_ms, one.high_ms)]
-    batches = [batch for batch, _ in (*entry.cpu_points, *entry.gpu_points)] + [one.batch for one in modelled]
+    published = (*entry.cpu_points, *entry.gpu_points)
+    middles = [*(ms for _, ms in published), *(step.step_ms for step in modelled)]
+    ends = [end for step in modelled for end in (step.low_ms, step.high_ms)]
+    batches = [batch for batch, _ in published] + [step.batch for step in modelled]
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(log_axis("Step time (ms)", log_range(within_reach(middles, ends, REACH))))
     foot = [
@@ -408,11 +392,6 @@ def _points(points: Points) -> list[Point]:
         Point(batch, ms, None, None, f"batch {batch:,}, published<br>{number(ms)} ms (no interval: none was published)")
         for batch, ms in points
     ]
-
-
-def _published_point(one: Modelled) -> Point:
-    hover = f"batch {one.batch:,}, modelled<br>{bounds_text(one.step_ms, one.low_ms, one.high_ms, 'ms')}"
-    return Point(one.batch, one.step_ms, one.low_ms, one.high_ms, f"{hover}<br>most of it: {one.limited_by}")
 
 
 LOOK = TARGET_LOOKS[1]

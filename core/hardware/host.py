@@ -1,7 +1,6 @@
 """The cost of driving a device on a machine's CPU: per step, per operation, and added to a step by the loop of ``fit``.
 
-It is measured (core.hardware.host_study, core.hardware.host_study) or assumed for a kind of host
-(core.hardware.host).
+It is measured (:mod:`core.hardware.host_study`) or assumed for a kind of host.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -19,7 +18,7 @@ from pydantic import Field
 
 from core.base.frameworks import Compiled
 from core.base.schema import Frozen
-from core.workload.spec import Target
+from core.workload.spec import Target, Workload
 
 Microseconds = Annotated[float, Field(ge=0)]
 HostKind = Literal["unnamed", "weak", "desktop", "recent_desktop", "server", "recent_server"]
@@ -118,7 +117,7 @@ class HostCosts:
 
 
 Build = Literal["unnamed", "keras", "fused"]
-"""``unnamed``: not stated, so both are plausible (core.hardware.plausible). ``keras``: Keras 3 on TensorFlow, as it is
+"""``unnamed``: not stated, so both are plausible (core.hardware.curve). ``keras``: Keras 3 on TensorFlow, as it is
 installed. ``fused``: normalisation, loss and optimizer in one kernel each.
 """
 BUILD_WORDS: dict[Build, str] = {"unnamed": "build not named", "keras": "Keras 3", "fused": "a vendor's fused build"}
@@ -145,6 +144,20 @@ class Conditions:
 
 
 USUAL = Conditions()
+
+
+@dataclass(frozen=True)
+class Modelling:
+    """The settings with which a card is modelled: the workload, how it runs, and the host that drives the card."""
+
+    workload: Workload
+    target: Target
+    costs: HostCosts
+    conditions: Conditions = USUAL
+
+    def with_build(self, build: Build) -> Modelling:
+        """Return the settings with this build in place of theirs."""
+        return replace(self, conditions=replace(self.conditions, build=build))
 
 
 FILE = Path(__file__).parent.parent / "data" / "hosts.json"

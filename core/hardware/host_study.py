@@ -69,9 +69,9 @@ def host_of_study(study: HostStudy, mode: Mode = "train", execution: Compiled = 
             f"This host study holds no {execution} steps in {'training' if mode == 'train' else 'inference'}; "
             "measure the host again."
         )
-    asked, assumed = lines[execution], costs_of_kind(FILL_IN_KIND, execution)
+    own, assumed = lines[execution], costs_of_kind(FILL_IN_KIND, execution)
     graph, eager, xla = lines.get("graph"), lines.get("eager"), lines.get("xla")
-    step_us, call_us = asked.step.us, 0.0
+    step_us, call_us = own.step.us, 0.0
     if xla is not None and graph is not None:
         call_us = max(0.0, xla.step.us - graph.step.us)
         step_us -= call_us if execution == "xla" else 0.0
@@ -84,9 +84,9 @@ def host_of_study(study: HostStudy, mode: Mode = "train", execution: Compiled = 
         label="measured",
     )
     label: HostLabel = "measured" if study.label == "measured" else "recorded"
-    op = with_a_driver(graph.op if execution == "xla" and graph is not None else asked.op)
+    op = with_a_driver(graph.op if execution == "xla" and graph is not None else own.op)
     source = f"{study.title}, {study.created_at}. {CAVEAT}"
-    return HostCosts(host, execution, asked.step, op, source, label, assumed.fit)
+    return HostCosts(host, execution, own.step, op, source, label, assumed.fit)
 
 
 def with_a_driver(op: Cost) -> Cost:
@@ -108,30 +108,30 @@ def as_if_measured(costs: HostCosts) -> HostCosts:
 def host_lines(study: HostStudy) -> tuple[HostLine, ...]:
     """Return the line of every execution that has at least two depths in some round."""
     kinds = dict.fromkeys((cell.execution, cell.mode) for cell in study.cells)
-    found = (_line(study, execution, mode) for execution, mode in kinds)
-    return tuple(line for line in found if line is not None)
+    lines = (_line(study, execution, mode) for execution, mode in kinds)
+    return tuple(line for line in lines if line is not None)
 
 
 def _line(study: HostStudy, execution: Compiled, mode: Mode) -> HostLine | None:
     members = [i for i, cell in enumerate(study.cells) if (cell.execution, cell.mode) == (execution, mode)]
     counts = {i: kernels_of(study, i) for i in members}
-    found = []
-    for item in study.rounds:
-        times = {i: ms for i in members if (ms := item.step_ms(i)) is not None}
+    fits = []
+    for each in study.rounds:
+        times = {i: ms for i in members if (ms := each.step_ms(i)) is not None}
         if len({counts[i] for i in times}) > 1:
-            found.append(fit_line(np.array([counts[i] for i in times]), US_PER_MS * np.array(list(times.values()))))
-    if not found:
+            fits.append(fit_line(np.array([counts[i] for i in times]), US_PER_MS * np.array(list(times.values()))))
+    if not fits:
         return None
-    steps, slopes = np.array(found).T
+    steps, slopes = np.array(fits).T
     step, op = (Cost(*bounded_median(values)) for values in (steps, slopes))
     return HostLine(execution, mode, step, op, _misfit(study, counts, step.us, op.us))
 
 
 def kernels_of(study: HostStudy, cell: int) -> float:
     """Return the kernels of a cell's step as the model counts them in graph execution: the unit of ``per_op_us``."""
-    one = study.cells[cell]
-    target = host_target(study.threads, "eager" if one.execution == "eager" else "graph")
-    return float(sum(op.kernels for op in ops_of(one.workload, target, 1)))
+    measured = study.cells[cell]
+    target = host_target(study.threads, "eager" if measured.execution == "eager" else "graph")
+    return float(sum(op.kernels for op in ops_of(measured.workload, target, 1)))
 
 
 def fit_line(counts: Array, times_us: Array) -> tuple[float, float]:
@@ -163,11 +163,11 @@ def with_loop_of(costs: HostCosts, host: Environment | None, run: Run, index: in
 
     They are returned unchanged if the run is of another machine or did not measure the loop.
     """
-    found = next((added(cost) for cost in run.loops if cost.target == index), None)
-    if found is None or not same_machine(host, run.environment):
+    loop = next((added(cost) for cost in run.loops if cost.target == index), None)
+    if loop is None or not same_machine(host, run.environment):
         return costs
-    us = _us(found.step_ms)
-    low_us, high_us = (None if ms is None else _us(ms) for ms in (found.low_ms, found.high_ms))
+    us = _us(loop.step_ms)
+    low_us, high_us = (None if ms is None else _us(ms) for ms in (loop.low_ms, loop.high_ms))
     label: HostLabel = "measured" if run.label == "measured" else "recorded"
     source = f"what {loop_name(run)} added to a step of {run.names[index]} in {run.name}"
     fit = FitCost(us, low_us, high_us, source, label)

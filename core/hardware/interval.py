@@ -22,7 +22,7 @@ from pydantic import Field
 from core.base.schema import Frozen
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants, constants
-from core.hardware.host import USUAL, Build, Conditions, HostOverhead
+from core.hardware.host import Build, Modelling
 from core.hardware.layers import CONVOLUTIONS
 from core.hardware.model import Limit, ModelledParts, predict, runs_as
 from core.hardware.work import ops_of
@@ -163,38 +163,32 @@ def errors() -> Errors:
 
 
 def modelled_step(
-    spec: GpuSpec,
-    workload: Workload,
-    target: Target,
-    batch: int,
-    host: HostOverhead,
-    conditions: Conditions = USUAL,
-    model: Constants | None = None,
-    known: Errors | None = None,
+    spec: GpuSpec, how: Modelling, batch: int, model: Constants | None = None, known: Errors | None = None
 ) -> Modelled | Withheld:
     """Return the step time on the card with its 95 % interval, or the reason why it is withheld."""
     known = known or errors()
-    target = runs_as(workload, target, conditions.build)
-    parts = predict(spec, workload, target, batch, host, model or constants(), conditions)
+    workload, host, build = how.workload, how.costs.host, how.conditions.build
+    target = runs_as(workload, how.target, build)
+    parts = predict(spec, workload, target, batch, host, model or constants(), how.conditions)
     region = region_of(parts)
     family, host_known = family_of(workload), host.label != "assumed"
     by_region = {each: class_of(known, spec, workload, each, host_known=host_known) for each in REGION_WORDS}
-    found = by_region[region]
+    own = by_region[region]
     maker = spec.vendor.strip().casefold()
     if maker in WITHHELD_MAKERS:
         return Withheld(spec.name, batch, WITHHELD_MAKERS[maker])
-    if found is None:
+    if own is None:
         why = f"Nothing published here says how far the model errs for {family} networks {REGION_WORDS[region]}."
         return Withheld(spec.name, batch, why)
-    thin = thin_evidence(spec, target, build=conditions.build, host_known=host_known)
+    thin = thin_evidence(spec, target, build=build, host_known=host_known)
     factor = math.prod((factor for factor, _ in thin), start=1.0)
     low, high = 0.0, 0.0
     for each, share in region_shares(parts).items():
-        own = (by_region[each] or found).bounds(factor=factor)
-        low, high = low + share * own[0], high + share * own[1]
-    cards = f"errors on {found.gpus} cards held out of the fit ({found.points:,} points)"
+        bounds = (by_region[each] or own).bounds(factor=factor)
+        low, high = low + share * bounds[0], high + share * bounds[1]
+    cards = f"errors on {own.gpus} cards held out of the fit ({own.points:,} points)"
     words = [f"{cards} {REGION_WORDS[region]}"]
-    words += ([found.borrowed] if found.borrowed else []) + [reason for _, reason in thin]
+    words += ([own.borrowed] if own.borrowed else []) + [reason for _, reason in thin]
     low_ms, high_ms = parts.step_ms * math.exp(low), parts.step_ms * math.exp(high)
     basis = "; ".join(words)
     return Modelled(spec.name, batch, parts.step_ms, low_ms, high_ms, parts.limited_by, basis, region, parts)
@@ -224,17 +218,17 @@ def thin_evidence(
     The factors are a judgement, not measured: half as wide again with little evidence from a maker, twice with none, a
     quarter more for a newer generation or an execution that was not measured.
     """
-    found = []
+    factors = []
     maker = spec.vendor.strip().casefold()
     if maker != "nvidia":
-        found.append(OTHER_MAKERS.get(maker, (2.0, f"widened: no measurement on cards of {spec.vendor}")))
+        factors.append(OTHER_MAKERS.get(maker, (2.0, f"widened: no measurement on cards of {spec.vendor}")))
     elif spec.architecture not in MEASURED_ARCHITECTURES:
-        found.append((1.25, f"widened: hardly any measurement of the {spec.architecture} generation"))
+        factors.append((1.25, f"widened: hardly any measurement of the {spec.architecture} generation"))
     if target.execution == "eager" and build != "fused":
-        found.append((1.25, "widened: Keras run eagerly was not measured"))
+        factors.append((1.25, "widened: Keras run eagerly was not measured"))
     if target.execution == "xla" and host_known:
-        found.append((1.25, "widened: no compiled step with a known host was measured"))
-    return tuple(found)
+        factors.append((1.25, "widened: no compiled step with a known host was measured"))
+    return tuple(factors)
 
 
 def region_shares(parts: ModelledParts) -> dict[Region, float]:

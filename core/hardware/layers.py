@@ -130,15 +130,15 @@ def shaped_layers(network: Network) -> tuple[Shaped, ...]:
     """Return every layer, first to last. If only counts are known (user code), the classes are derived from them."""
     if isinstance(network, GraphNetwork):
         return _of_graph(network)
-    found, inputs = [], math.prod(network.input_shape)
+    layers, inputs = [], math.prod(network.input_shape)
     last = len(network.layers) - 1
     for number, count in enumerate(network.layers):
         options = {"activation": "relu" if number < last else "linear"}
         kernels = _guessed(count, isinstance(network, Mlp))
         product = Product(1, count.activations, inputs, inputs) if kernels.kind == "dense" else None
-        found.append(_shaped(count, kernels, options, inputs, 1, product))
+        layers.append(_shaped(count, kernels, options, inputs, 1, product))
         inputs = count.activations
-    return tuple(found)
+    return tuple(layers)
 
 
 def _of_graph(network: GraphNetwork) -> tuple[Shaped, ...]:
@@ -146,38 +146,38 @@ def _of_graph(network: GraphNetwork) -> tuple[Shaped, ...]:
     places = shapes(graph)
     sizes = {name: math.prod(shape) for name, shape in places.items()}
     steps = {name: shape[0] for name, shape in places.items()}
-    found = []
+    layers = []
     for layer, count in zip(graph.layers, network.layers, strict=True):
         options = _options(graph, layer)
         kernels = KINDS.get(layer.kind, _other(layer.kind))
         inputs = sum(sizes[name] for name in set(layer.inputs))
         sequential = steps[layer.inputs[0]] if kernels.kind == "recurrent" else 1
-        given, made = places[layer.inputs[0]], places[layer.name]
-        product = _product(layer.kind, options, given, made)
+        input_shape, output_shape = places[layer.inputs[0]], places[layer.name]
+        product = _product(layer.kind, options, input_shape, output_shape)
         if kernels.kind == "convolution" and product is not None:
-            kernels = dataclasses.replace(kernels, kind=_convolution(options, given[-1], product))
-        found.append(_shaped(count, kernels, options, inputs, sequential, product))
-    return tuple(found)
+            kernels = dataclasses.replace(kernels, kind=_convolution(options, input_shape[-1], product))
+        layers.append(_shaped(count, kernels, options, inputs, sequential, product))
+    return tuple(layers)
 
 
-def _product(kind: str, options: Any, given: Shape, made: Shape) -> Product | None:
+def _product(kind: str, options: Any, input_shape: Shape, output_shape: Shape) -> Product | None:
     """Return the product of a Dense layer, attention or convolution.
 
     A transposed convolution is the gradient of one.
     """
     if kind == "Dense":
-        return Product(math.prod(made[:-1]), made[-1], given[-1], given[-1])
+        return Product(math.prod(output_shape[:-1]), output_shape[-1], input_shape[-1], input_shape[-1])
     if kind == "MultiHeadAttention":
         inner = options["num_heads"] * options["key_dim"]
-        return Product(math.prod(given[:-1]), inner, given[-1], given[-1])
+        return Product(math.prod(input_shape[:-1]), inner, input_shape[-1], input_shape[-1])
     if kind.startswith(("Conv", "DepthwiseConv")) and "Transpose" not in kind:
-        groups = given[-1] if kind.startswith("Depthwise") else options.get("groups", 1)
-        channels = given[-1] // groups
-        depth = _window(options, len(given) - 1) * channels
-        return Product(math.prod(made[:-1]), made[-1] // groups, depth, channels, groups)
+        groups = input_shape[-1] if kind.startswith("Depthwise") else options.get("groups", 1)
+        channels = input_shape[-1] // groups
+        depth = _window(options, len(input_shape) - 1) * channels
+        return Product(math.prod(output_shape[:-1]), output_shape[-1] // groups, depth, channels, groups)
     if kind.startswith("Conv"):
-        columns = _window(options, len(given) - 1) * made[-1]
-        return Product(math.prod(given[:-1]), columns, given[-1], given[-1])
+        columns = _window(options, len(input_shape) - 1) * output_shape[-1]
+        return Product(math.prod(input_shape[:-1]), columns, input_shape[-1], input_shape[-1])
     return None
 
 

@@ -107,9 +107,9 @@ def attends_in_one_kernel(spec: GpuSpec, build: Build) -> bool:
     return build == "fused" and spec.architecture in FLASH_ARCHITECTURES
 
 
-def joined(one: Times, other: Times, exponent: float | Floats) -> Times:
+def joined(first: Times, second: Times, exponent: float | Floats) -> Times:
     """Return (one^q + other^q)^(1/q): two parts that overlap, at least the larger of them and at most their sum."""
-    return (one**exponent + other**exponent) ** (1 / exponent)  # type: ignore[return-value]
+    return (first**exponent + second**exponent) ** (1 / exponent)  # type: ignore[return-value]
 
 
 def host_time(

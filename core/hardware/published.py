@@ -21,10 +21,19 @@ from core.base.evidence import Block, Environment, Gpu, PositiveMs, Warning
 from core.base.numbers import counted, percent
 from core.base.schema import Frozen
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
-from core.hardware.host import Build, Conditions, Cost, FitCost, HostCosts, HostKind, HostOverhead, costs_of_kind
+from core.hardware.curve import CardCurve, card_curve
+from core.hardware.host import (
+    Build,
+    Conditions,
+    Cost,
+    FitCost,
+    HostCosts,
+    HostKind,
+    HostOverhead,
+    Modelling,
+    costs_of_kind,
+)
 from core.hardware.interval import Modelled
-from core.hardware.plausible import card_curve
-from core.hardware.recorded import CardCurve
 from core.rounds.run import Cell, Round, Run
 from core.workload.execution import expected
 from core.workload.spec import Batch, Target, Workload
@@ -124,7 +133,8 @@ def modelled_curve(entry: Published, cards: Mapping[str, GpuSpec] | None = None)
         (only,) = batches
         batches |= {only << octave for octave in range(1, OCTAVES_ABOUT + 1)}
         batches |= {only >> octave for octave in range(1, OCTAVES_ABOUT + 1) if only >> octave}
-    return card_curve(spec, entry.workload, entry.target, sorted(batches), host_costs(entry), entry.conditions)
+    how = Modelling(entry.workload, entry.target, host_costs(entry), entry.conditions)
+    return card_curve(spec, how, sorted(batches))
 
 
 @dataclass(frozen=True)
@@ -163,15 +173,15 @@ class Agreement:
 
 def agreement(*pairs: tuple[Published, CardCurve]) -> Agreement:
     """Summarise the agreement of the entries' GPU points with their modelled curves, over all of them."""
-    found, withheld = [], 0
+    compared, withheld = [], 0
     for entry, curve in pairs:
         known = {point.batch: point for point in curve.known if isinstance(point, Modelled)}
         withheld += sum(batch not in known for batch, _ in entry.gpu_points)
-        found += [(known[batch], ms) for batch, ms in entry.gpu_points if batch in known]
-    inside = sum(point.low_ms <= ms <= point.high_ms for point, ms in found)
-    errors = [abs(point.step_ms / ms - 1) for point, ms in found]
-    longer = sum(point.step_ms > ms for point, ms in found)
-    return Agreement(len(found), inside, median(errors) if errors else None, longer, withheld)
+        compared += [(known[batch], ms) for batch, ms in entry.gpu_points if batch in known]
+    inside = sum(point.low_ms <= ms <= point.high_ms for point, ms in compared)
+    errors = [abs(point.step_ms / ms - 1) for point, ms in compared]
+    longer = sum(point.step_ms > ms for point, ms in compared)
+    return Agreement(len(compared), inside, median(errors) if errors else None, longer, withheld)
 
 
 def published_run(run_id: str) -> Run | None:
@@ -179,19 +189,19 @@ def published_run(run_id: str) -> Run | None:
 
     It is built on demand and stored nowhere. Each batch has one round, since the source printed no more.
     """
-    entry = next((one for one in gallery() if one.is_sweep and RUN_PREFIX + one.id == run_id), None)
+    entry = next((each for each in gallery() if each.is_sweep and RUN_PREFIX + each.id == run_id), None)
     if entry is None or entry.cpu is None:
         return None
     curves = (dict(entry.cpu_points), dict(entry.gpu_points))
     batches = sorted({*curves[0], *curves[1]})
     cells = [Cell(target=i, batch=b, outcome="measured") for b in batches for i in (0, 1) if b in curves[i]]
     rounds = tuple(_round(index, batch, curves) for index, batch in enumerate(batches))
-    said = " ".join([f"Published by {entry.source} ({entry.framework}); nothing was measured here.", *entry.caveats])
+    words = " ".join([f"Published by {entry.source} ({entry.framework}); nothing was measured here.", *entry.caveats])
     return Run(
         id=run_id, name=f"{entry.title} ({entry.repository})", created_at="", label="published", status="finished",
         target_names=(entry.cpu, entry.gpu), cells=tuple(cells), rounds=rounds,
         environment=Environment(captured_at="", cpu=entry.cpu, gpus=(Gpu(name=entry.gpu),)),
-        warnings=(Warning(code="published", text=said),),
+        warnings=(Warning(code="published", text=words),),
     )  # fmt: skip
 
 

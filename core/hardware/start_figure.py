@@ -34,10 +34,10 @@ from core.figures.style import (
 )
 from core.hardware.compare import Against
 from core.hardware.crossing import ModelledCrossover
+from core.hardware.curve import RecordedStep
 from core.hardware.figures import add_cpu
 from core.hardware.interval import Modelled
 from core.hardware.model import ModelledParts
-from core.hardware.recorded import RecordedStep
 from core.rounds.answer.answer import Answer, machine_line
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
@@ -86,8 +86,7 @@ def _crossover_span(crossover: ModelledCrossover) -> tuple[Span, ...]:
     """
     if crossover.batch is None or crossover.high is None or crossover.first is None:
         return ()
-    low = f"{crossover.first:,} or less" if crossover.low is None else first_batch(crossover.low)
-    text = f"modelled crossover {first_batch(crossover.batch)} ({low} to {first_batch(crossover.high)})"
+    text = f"modelled crossover {first_batch(crossover.batch)} ({crossover.interval_words})"
     return (Span(crossover.batch, crossover.low or crossover.first, crossover.high, text, CARD_LOOK.colour, "dot"),)
 
 

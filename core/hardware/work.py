@@ -120,14 +120,14 @@ def ops_of(
 @lru_cache(maxsize=4096)
 def _ops(workload: Workload, how: _How, batch: int) -> tuple[Op, ...]:
     layers = shaped_layers(workload.network)
-    found = [op for layer in layers for op in _forward(layer, batch, how)]
+    ops = [op for layer in layers for op in _forward(layer, batch, how)]
     if not workload.training:
-        return tuple(found)
+        return tuple(ops)
     outputs = layers[-1].count.activations * batch
-    found += [_loss(phase, outputs, how.fused) for phase in ("forward", "backward")]
-    found += [op for layer in reversed(layers) for op in _backward(layer, batch, how)]
-    found += [op for layer in layers for op in _update(layer, workload.optimizer, how)]
-    return tuple(found)
+    ops += [_loss(phase, outputs, how.fused) for phase in ("forward", "backward")]
+    ops += [op for layer in reversed(layers) for op in _backward(layer, batch, how)]
+    ops += [op for layer in layers for op in _update(layer, workload.optimizer, how)]
+    return tuple(ops)
 
 
 def _loss(phase: Literal["forward", "backward"], values: float, fused: bool) -> Op:
@@ -136,24 +136,24 @@ def _loss(phase: Literal["forward", "backward"], values: float, fused: bool) -> 
 
 
 def _forward(layer: Shaped, batch: int, how: _How) -> list[Op]:
-    found, count, own = [], layer.count, layer.kernels
+    ops, count, own = [], layer.count, layer.kernels
     counted = (how.training and own.training_kernels) or own.kernels
     if counted:
         kernels = _kernels(layer, counted, how)
         traversals = (own.fused if how.fused else own.traversals)[1 if how.training else 0]
         flops, moved = float(count.forward_flops * batch), _moved(layer, batch, how, traversals)
-        found += _parts(layer, count.name, "forward", kernels, flops, moved, batch, how)
+        ops += _parts(layer, count.name, "forward", kernels, flops, moved, batch, how)
     if layer.passes:
         name = f"{count.name} element-wise"
-        found.append(_pass(layer, name, "forward", batch, how))
-    return found
+        ops.append(_pass(layer, name, "forward", batch, how))
+    return ops
 
 
 def _backward(layer: Shaped, batch: int, how: _How) -> list[Op]:
-    found, count, own = [], layer.count, layer.kernels
+    ops, count, own = [], layer.count, layer.kernels
     if layer.passes:
         name = f"{count.name} element-wise gradient"
-        found.append(_pass(layer, name, "backward", batch, how))
+        ops.append(_pass(layer, name, "backward", batch, how))
     gradients = []
     if count.parameters and own.kernels:
         gradients.append(("weight gradient", count.weight_gradient_flops))
@@ -163,8 +163,8 @@ def _backward(layer: Shaped, batch: int, how: _How) -> list[Op]:
     traversals = (own.fused if how.fused else own.traversals)[2] / max(1, len(gradients))
     for name, flops in gradients:
         moved = _moved(layer, batch, how, traversals)
-        found += _parts(layer, f"{count.name} {name}", "backward", kernels, float(flops * batch), moved, batch, how)
-    return found
+        ops += _parts(layer, f"{count.name} {name}", "backward", kernels, float(flops * batch), moved, batch, how)
+    return ops
 
 
 def _parts(

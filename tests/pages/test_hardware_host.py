@@ -6,7 +6,7 @@ import pytest
 import streamlit as st
 
 from core.hardware import interval
-from core.hardware.own_cards import FILE_NAME, OwnCard, read_own, save_own
+from core.hardware.catalogue import FILE_NAME, OwnCard, read_own, save_own
 from core.rounds.run import Run
 from core.store.database import data_dir
 from core.studies.host.kind import HOST

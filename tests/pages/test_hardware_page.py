@@ -23,8 +23,9 @@ from simulated.hosts import cpu_run
 from simulated.kinds import RUN
 from simulated.pages import AT, keep, open_page, says, sweeping, text_of, titles, unfold
 from simulated.runs import make_run, planned
+from simulated.validations import made_validation
 from tests.support.batch_page import NAMES, SECOND, kept
-from tests.support.hardware_page import CLEAR, LABELS, STEP, STEPS, gpu_run, traces
+from tests.support.hardware_page import CLEAR, LABELS, STEP, STEPS, STUDY, gpu_run, traces
 
 BATCHES = (1, 8, 64, 512)
 
@@ -148,6 +149,18 @@ def test_a_family_that_is_withheld_gets_the_reason_and_no_number(engine: Any, mo
     unfold(at, "What limits a card")
     assert titles(at) == [STEP]
     assert "how far the model errs" in text_of(at)
+
+
+@pytest.mark.parametrize(("gpus", "pictures"), [("Apple-M1", [STEP]), ("T4~Apple-M1", [CLEAR, STEP])])
+def test_every_part_can_be_open_at_once(engine: Any, gpus: str, pictures: list[str]) -> None:
+    """Open every part; a withheld card alone leaves the step times as the picture, which are not shown twice."""
+    run_id = kept(engine, host=STUDY, validation=made_validation())
+    folded = [part.label for part in open_page("hardware", run=run_id, gpus=gpus).expander]
+    assert (STEPS in folded) == (pictures != [STEP])
+    at = open_page("hardware", run=run_id, gpus=gpus, show="published", folds=folded)
+    shown = titles(at)
+    assert [title for title in shown if title in (CLEAR, STEP)] == pictures
+    assert "Measured over predicted step time" in shown
 
 
 def test_the_table_has_every_card_sorted_as_chosen_and_withheld_ones_last(engine: Any) -> None:

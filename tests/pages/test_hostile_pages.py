@@ -14,8 +14,7 @@ from google.protobuf.message import Message
 from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
-from core.hardware.catalogue import CardPrice
-from core.hardware.own_cards import FILE_NAME, OwnCard, add_own
+from core.hardware.catalogue import FILE_NAME, CardPrice, OwnCard, add_own
 from core.store import StoreError
 from core.studies.progress import Progress
 from core.ui import frame, menu

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.hardware.recorded import CardCurve
+from core.hardware.curve import CardCurve
 from core.rounds.answer.analyse import analyse
 from core.rounds.run import Run
 from core.ui import downloads
@@ -41,7 +41,7 @@ def choose(at: AppTest, name: str = CARD) -> AppTest:
 def withhold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Withhold the numbers of all cards."""
 
-    def nothing(spec: Any, _workload: Any, _target: Any, batches: Any, *_: Any) -> CardCurve:
+    def nothing(spec: Any, _how: Any, batches: Any, *_: Any) -> CardCurve:
         return make_curve(lambda _: 1.0, batches, withheld=batches, gpu=spec.name)
 
     monkeypatch.setattr("core.ui.hardware.modelled.card_curve", nothing)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from core.base.schema import UserError
-from core.hardware.own_cards import save_own
+from core.hardware.catalogue import save_own
 from core.store import Store
 from core.ui import registry
 from simulated.kinds import RUN

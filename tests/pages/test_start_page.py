@@ -167,7 +167,7 @@ def test_a_stopped_sweep_can_go_on_and_a_failure_is_said(engine: Any) -> None:
 
 
 def test_a_withheld_card_says_why_and_leaves_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(spec: Any, _workload: Any, _target: Any, batches: Any, *_: Any) -> Any:
+    def nothing(spec: Any, _how: Any, batches: Any, *_: Any) -> Any:
         return make_curve(lambda _: 1.0, batches, withheld=batches, gpu=spec.name)
 
     monkeypatch.setattr("core.hardware.compare.card_curve", nothing)

@@ -18,8 +18,9 @@ from core.base.schema import UserError
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.batch.cost import cost_answers, cost_of
-from core.studies.batch.prices import MAX_EPOCH_SAMPLES, Price, check_prices
+from core.studies.batch.export import loss_sentence, sentences
 from core.studies.batch.shapes import (
+    MAX_EPOCH_SAMPLES,
     NEAR_BEST,
     BatchAnswer,
     BatchPoint,
@@ -28,11 +29,12 @@ from core.studies.batch.shapes import (
     Edge,
     LossCrossover,
     MemoryLimit,
+    Price,
     Quantity,
     TargetBatches,
+    check_prices,
 )
 from core.studies.batch.times import Ratios, StepCurve, log_times, over_best, product, step_curve, steps_at
-from core.studies.batch.words import loss_sentence, sentences
 from core.studies.memory.forecast import forecast, same_machine
 from core.studies.memory.record import MemoryStudy
 from core.studies.noise.answer import TrainingNoise, training_noise
@@ -62,7 +64,7 @@ def _fastest_to_loss(targets: Sequence[TargetBatches], curves: Mapping[str, Step
     winner, *others = sorted(targets, key=log_time)
     curve = curves[winner.name]
     at = _index(curve, winner.best_time)
-    bounds = (over_best(noise, curve, curves[one.name], _fitting(one)).high[at] for one in others)
+    bounds = (over_best(noise, curve, curves[other.name], _fitting(other)).high[at] for other in others)
     clear = all(bound < 0 for bound in bounds)
     assert winner.best_time is not None
     return Choice(winner.name, winner.best_time.batch, "time", clear)
@@ -139,26 +141,25 @@ def batch_answer(
         raise UserError(f"An epoch of {epoch_samples:,} samples is not possible; accepted are 1 to 10^12.")
     if noise is not None and run.plan is not None and noise.plan.workload != run.plan.workload:
         raise UserError(f"This noise study is of {noise.plan.workload.title}, the run of {run.plan.workload.title}.")
-    found = None if noise is None else training_noise(noise)
+    training = None if noise is None else training_noise(noise)
     every = [_target(run, answer, index, memory or {}, prices) for index in range(len(run.target_names))]
     known = [target for target in every if target is not None]
     if not known:
         raise UserError("No target has a measured batch in this run.")
-    targets = tuple(_batches(target, found, epoch_samples) for target in known)
-    crossovers = _loss_crossovers(found, known, targets)
+    targets = tuple(_batches(target, training, epoch_samples) for target in known)
+    crossovers = _loss_crossovers(training, known, targets)
     costs = cost_answers(run, prices)
-    choice = choose(targets, {target.name: target.curve for target in known}, found)
+    taught = noise is not None and noise.plan.data is None
+    choice = choose(targets, {target.name: target.curve for target in known}, training)
     return BatchAnswer(
         targets=targets,
         step_verdict=answer.verdict,
-        noise=found,
+        noise=training,
         loss_crossovers=crossovers,
         costs=costs,
         epoch_samples=epoch_samples,
         label=run.label,
-        sentences=sentences(
-            run, answer, targets, found, choice, crossovers, costs, taught=noise is not None and noise.plan.data is None
-        ),
+        sentences=sentences(run, answer, targets, training, choice, crossovers, costs, taught=taught),
         choice=choice,
         warnings=() if noise is None else noise.warnings,
     )
@@ -248,13 +249,13 @@ def _loss_crossovers(
     """Compare each target with the baseline at its best; for two targets also the baseline with the other."""
     if noise is None or noise.value is None:
         return ()
-    found = []
+    crossovers = []
     others = [(mine, 0) for mine in range(1, len(known))]
     for mine, other in [*others, (0, 1)] if len(known) == 2 else others:
         best = targets[other].best_time
         if best is not None and known[mine].allowed.any():
-            found.append(_loss_crossover(noise, known[mine], known[other], best.batch))
-    return tuple(found)
+            crossovers.append(_loss_crossover(noise, known[mine], known[other], best.batch))
+    return tuple(crossovers)
 
 
 def _loss_crossover(noise: TrainingNoise, mine: _Target, other: _Target, other_best: int) -> LossCrossover:
@@ -300,7 +301,7 @@ def limit_of(study: MemoryStudy, earlier: Sequence[MemoryStudy]) -> MemoryLimit:
         return MemoryLimit(fitted or 0, fitted or 0, refused - 1, study.label, plan.limit_bytes)
     if fitted == MAX_BATCH:
         return MemoryLimit(MAX_BATCH, label=study.label, limit_bytes=plan.limit_bytes)
-    before = [one for one in same_machine(earlier, study.environment) if one != study]
-    largest = forecast(plan.workload, plan.target, before, study.probes).largest(plan.limit_bytes)
+    others = [other for other in same_machine(earlier, study.environment) if other != study]
+    largest = forecast(plan.workload, plan.target, others, study.probes).largest(plan.limit_bytes)
     middle, low, high = (min((refused or MAX_BATCH + 1) - 1, max(fitted or 0, batch)) for batch in largest)
     return MemoryLimit(middle, low, high, limit_bytes=plan.limit_bytes)

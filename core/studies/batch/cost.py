@@ -17,8 +17,7 @@ from core.base.text import sentence_case
 from core.rounds.answer.crossover import Curve, build_curve, find_crossings
 from core.rounds.answer.observations import observe
 from core.rounds.run import Run
-from core.studies.batch.prices import Price
-from core.studies.batch.shapes import CostAnswer, CostCrossover, Quantity
+from core.studies.batch.shapes import CostAnswer, CostCrossover, Price, Quantity
 
 
 def cost_of(seconds: Quantity, price: Price) -> Quantity:
@@ -95,8 +94,8 @@ def _sentence(
     rise = _prices_words(named, dearer)
     if crossovers:
         parts = [
-            f"from batch {rounded(one.batch)} on it is {named.run.name_of(one.cheaper_after)} ({_interval(one)})"
-            for one in crossovers
+            f"from batch {rounded(c.batch)} on it is {named.run.name_of(c.cheaper_after)} ({_interval(c)})"
+            for c in crossovers
         ]
         after = crossovers[0].cheaper_after
         before = named.second if after == named.prices[0].target else named.first
@@ -119,7 +118,7 @@ def _prices_words(named: _Named, dearer: str | None) -> str:
     return f"An hour on {name_of(dearer)} costs {rise} times as much as on {name_of(low.target)}."
 
 
-def _interval(found: CostCrossover) -> str:
-    if found.low is None or found.high is None:
+def _interval(crossover: CostCrossover) -> str:
+    if crossover.low is None or crossover.high is None:
         return "no interval: one value a batch"
-    return f"95 % interval {rounded(found.low)} to {rounded(found.high)}"
+    return f"95 % interval {rounded(crossover.low)} to {rounded(crossover.high)}"

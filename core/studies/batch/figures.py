@@ -248,13 +248,14 @@ def _step_crossings(answer: BatchAnswer) -> list[Span]:
 def _loss_crossings(answer: BatchAnswer) -> list[Span]:
     """Return the batches where a target becomes faster than the other at its best, inside the range of its batches."""
     spans = []
-    for found in answer.loss_crossovers:
-        target = answer.target(found.target)
-        if found.batch is None or found.batch <= target.points[0].batch:
+    for crossover in answer.loss_crossovers:
+        target = answer.target(crossover.target)
+        if crossover.batch is None or crossover.batch <= target.points[0].batch:
             continue
         words = f"time-to-loss crossover of {short(target.title, NAME)}: "
-        words += interval_words(found.batch, found.low, found.high)
-        spans.append(Span(found.batch, found.low, found.high, words, TARGET_LOOKS[target.index].colour, "dash"))
+        words += interval_words(crossover.batch, crossover.low, crossover.high)
+        colour = TARGET_LOOKS[target.index].colour
+        spans.append(Span(crossover.batch, crossover.low, crossover.high, words, colour, "dash"))
     return spans
 
 
@@ -268,15 +269,15 @@ def memory_walls(targets: Sequence[TargetBatches], x: tuple[float, float]) -> tu
         if target.memory is not None:
             shared.setdefault(target.memory, []).append(target)
     walls: list[Span] = []
-    said: dict[str, list[str]] = {}
+    held: dict[str, list[str]] = {}
     for limit, having in shared.items():
         colour = TARGET_LOOKS[having[0].index].colour if len(having) == 1 else GUIDE
         name = _holders(having, targets)
         if x[0] <= limit.largest < x[1]:
             words = f"memory limit of {short(name, NAME)}: {batch_words(limit.largest)}"
             walls.append(Span(limit.largest, limit.largest, x[1], words, colour, "solid"))
-        said.setdefault(limit.within, []).append(f"{_limit_words(limit, x)} on {name}")
-    lines = [f"Largest batch that fits in memory{within}: {'; '.join(parts)}." for within, parts in said.items()]
+        held.setdefault(limit.within, []).append(f"{_limit_words(limit, x)} on {name}")
+    lines = [f"Largest batch that fits in memory{within}: {'; '.join(parts)}." for within, parts in held.items()]
     return walls, lines
 
 
@@ -296,9 +297,9 @@ def _limit_words(limit: MemoryLimit, x: tuple[float, float]) -> str:
 
 def _values(answer: BatchAnswer, get: Get) -> list[float]:
     """Return all values, and their bounds clipped to a limited range around them."""
-    found = [value for target in answer.targets for point in target.points if (value := get(point)) is not None]
-    middles = [value.value for value in found]
-    ends = [end for value in found for end in (value.low, value.high)]
+    quantities = [value for target in answer.targets for point in target.points if (value := get(point)) is not None]
+    middles = [value.value for value in quantities]
+    ends = [end for value in quantities for end in (value.low, value.high)]
     return within_reach(middles, ends, REACH) if middles else []
 
 

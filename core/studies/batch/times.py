@@ -91,8 +91,8 @@ def _half(upper: float | None, lower: float | None) -> float:
 def _between(at: Array, x: Array, values: Array) -> Array:
     """Interpolate values; infinite next to an infinite one."""
     finite = np.where(np.isfinite(values), values, 1e9)
-    found = np.interp(at, x, finite)
-    return np.where(found > 1e6, np.inf, found)
+    interpolated = np.interp(at, x, finite)
+    return np.where(interpolated > 1e6, np.inf, interpolated)
 
 
 def _shape(batches: Array, fit: Fit | None) -> Array:
@@ -121,11 +121,11 @@ def steps_at(noise: TrainingNoise, batch: float) -> Quantity | None:
     return from_log(math.log(noise.steps) + float(factors[0]), below, above)
 
 
-def product(one: Quantity, other: Quantity) -> Quantity:
+def product(first: Quantity, second: Quantity) -> Quantity:
     """Return the product of two quantities with independent errors."""
-    below = math.hypot(_half(one.value, one.low), _half(other.value, other.low))
-    above = math.hypot(_half(one.high, one.value), _half(other.high, other.value))
-    return from_log(math.log(one.value * other.value), below, above)
+    below = math.hypot(_half(first.value, first.low), _half(second.value, second.low))
+    above = math.hypot(_half(first.high, first.value), _half(second.high, second.value))
+    return from_log(math.log(first.value * second.value), below, above)
 
 
 def log_times(noise: TrainingNoise, curve: StepCurve) -> Array:

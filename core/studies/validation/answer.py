@@ -116,23 +116,25 @@ def validation(study: ValidationStudy) -> Validation:
 
 def checked(study: ValidationStudy, predictions: Predictions) -> tuple[Checked, ...]:
     """Return every prediction with the step that its part's sweep measured."""
-    found = {number: _cells(study.sweep_of(number)) for number in range(len(study.parts))}
+    cells = {number: _cells(study.sweep_of(number)) for number in range(len(study.parts))}
     steps = []
-    for one in predictions.steps:
-        if one.part < len(study.parts):
-            measured = found[one.part].get(one.batch)
-            reason = one.reason or ("" if measured is not None else _why(study.sweep_of(one.part), one.batch))
-            steps.append(Checked(study.parts[one.part].workload, one, measured, reason))
+    for prediction in predictions.steps:
+        part, batch = prediction.part, prediction.batch
+        if part < len(study.parts):
+            measured = cells[part].get(batch)
+            reason = prediction.reason or ("" if measured is not None else _why(study.sweep_of(part), batch))
+            steps.append(Checked(study.parts[part].workload, prediction, measured, reason))
     return tuple(steps)
 
 
 def _cells(run: Run | None) -> dict[int, CellStats]:
-    return {} if run is None or not run.rounds else {one.batch: one for one in cell_statistics(run) if one.target == 0}
+    cells = () if run is None or not run.rounds else cell_statistics(run)
+    return {cell.batch: cell for cell in cells if cell.target == 0}
 
 
 def _why(run: Run | None, batch: int) -> str:
     """Return the reason why a step was not measured."""
-    cell = None if run is None else next((one for one in run.cells if one.batch == batch), None)
+    cell = None if run is None else next((each for each in run.cells if each.batch == batch), None)
     if cell is None or cell.outcome == "measured":
         return "There was no time for it."
     return cell.reason or f"{FAILED_WORDS.get(cell.outcome, cell.outcome)}."
@@ -140,13 +142,13 @@ def _why(run: Run | None, batch: int) -> str:
 
 def agreement(steps: Sequence[Checked]) -> Agreement | None:
     """Return the agreement over the steps that have both numbers; None without any."""
-    both = [(one, one.factor) for one in steps if one.factor is not None]
+    both = [(step, step.factor) for step in steps if step.factor is not None]
     if not both:
         return None
     by_network: dict[str, list[float]] = defaultdict(list)
-    for one, factor in both:
-        by_network[one.workload.network.name].append(math.log(factor))
-    inside = sum(one.inside is True for one, _ in both)
+    for step, factor in both:
+        by_network[step.workload.network.name].append(math.log(factor))
+    inside = sum(step.inside is True for step, _ in both)
     error = median(abs(1 / factor - 1) for _, factor in both)
     return Agreement(len(both), inside, error, common_factor(list(by_network.values())))
 

@@ -17,15 +17,16 @@ COLUMNS = ("network", "mode", "batch", "predicted ms", "95 % from", "to", "measu
 INSIDE_WORDS = {True: "yes", False: "no", None: ""}
 
 
-def inside_sentence(found: Agreement) -> str:
+def inside_sentence(agreement: Agreement) -> str:
     """Describe how many steps were inside the interval, and the median error."""
-    of = f"{found.inside} of {counted(found.measured, 'measured step')} ({percent(found.inside / found.measured)})"
-    return f"{of} inside the predicted 95 % interval; median error {percent(found.error)}."
+    share = percent(agreement.inside / agreement.measured)
+    of = f"{agreement.inside} of {counted(agreement.measured, 'measured step')}"
+    return f"{of} ({share}) inside the predicted 95 % interval; median error {percent(agreement.error)}."
 
 
-def factor_sentence(found: Agreement) -> str:
+def factor_sentence(agreement: Agreement) -> str:
     """Describe the factor common to all steps, and say if it is not significant."""
-    common = found.factor
+    common = agreement.factor
     if common is None:
         return "A common factor needs steps of two networks at least."
     bounds = f"95 % interval {number(common.low)} to {number(common.high)}, over {common.networks} networks"
@@ -38,78 +39,79 @@ def host_sentence(predictions: Predictions) -> str:
     return f"Predictions written {moment(predictions.written_at)}, before the first block; host: {predictions.host}."
 
 
-def lines(study: ValidationStudy, found: Validation) -> list[str]:
+def lines(study: ValidationStudy, answer: Validation) -> list[str]:
     """Return the sentences beside the table, the verdict first."""
-    said = [f"{study.device_words}: {inside_sentence(found.first)}", factor_sentence(found.first)]
-    missing = sum(one.factor is None for one in found.steps)
+    sentences = [f"{study.device_words}: {inside_sentence(answer.first)}", factor_sentence(answer.first)]
+    missing = sum(step.factor is None for step in answer.steps)
     if missing:
-        said.append(f"{missing} of {counted(len(found.steps), 'prediction')} have no comparison; the table says why.")
-    said.append(host_sentence(study.predictions))
-    if found.again is not None and study.again is not None:
-        said.append(
+        of = f"{missing} of {counted(len(answer.steps), 'prediction')}"
+        sentences.append(f"{of} have no comparison; the table says why.")
+    sentences.append(host_sentence(study.predictions))
+    if answer.again is not None and study.again is not None:
+        sentences.append(
             f"With the host as it was measured here (predicted {moment(study.again.written_at)}, before the first "
-            f"sweep): {inside_sentence(found.again)} {factor_sentence(found.again)}"
+            f"sweep): {inside_sentence(answer.again)} {factor_sentence(answer.again)}"
         )
     if study.selfcheck is not None:
-        said.append(summary(study.selfcheck, run_checks(study.selfcheck)))
-    return said
+        sentences.append(summary(study.selfcheck, run_checks(study.selfcheck)))
+    return sentences
 
 
-def row(one: Checked) -> tuple[str | float | None, ...]:
+def row(step: Checked) -> tuple[str | float | None, ...]:
     """Return one step in the order of :data:`COLUMNS`; a step without a comparison ends with the reason."""
-    predicted, measured = one.predicted, one.measured
+    predicted, measured = step.predicted, step.measured
     return (
-        one.workload.network.name,
-        "training" if one.workload.training else "inference",
-        f"{one.batch:,}",
+        step.workload.network.name,
+        "training" if step.workload.training else "inference",
+        f"{step.batch:,}",
         predicted.step_ms,
         predicted.low_ms,
         predicted.high_ms,
         None if measured is None else measured.step_ms,
-        one.factor,
-        INSIDE_WORDS[one.inside] or one.reason,
+        step.factor,
+        INSIDE_WORDS[step.inside] or step.reason,
     )
 
 
-def validation_text(study: ValidationStudy, found: Validation) -> str:
+def validation_text(study: ValidationStudy, answer: Validation) -> str:
     """Return the verdict, then every step, then a summary of the measurement."""
     rounds = sum(len(run.rounds) for run in study.sweeps)
     traced = sum(len(run.traces) for run in study.sweeps)
-    said = [*lines(study, found), "", *table(COLUMNS, map(row, found.steps)), ""]
-    said.append(
+    output = [*lines(study, answer), "", *table(COLUMNS, map(row, answer.steps)), ""]
+    output.append(
         f"Predicted steps are modelled (errors of {study.predictions.errors_dated}); the others are {study.label}: "
         f"{counted(len(study.sweeps), 'sweep')}, {counted(rounds, 'round')}, {counted(traced, 'trace')} in "
         f"{duration(study.elapsed_s)}, {study.status}, {moment(study.created_at)}"
     )
-    return in_lines([*said, *note_lines(study.warnings)])
+    return in_lines([*output, *note_lines(study.warnings)])
 
 
-def validation_data(study: ValidationStudy, found: Validation) -> dict[str, Any]:
+def validation_data(study: ValidationStudy, answer: Validation) -> dict[str, Any]:
     """Return the validation as JSON data; times are in ms, ``over_predicted`` is measured over predicted."""
     return {
-        "verdict": lines(study, found)[0],
+        "verdict": lines(study, answer)[0],
         "label": study.label,
         "card": study.card,
         "device_name": study.device_name,
         "written_at": study.predictions.written_at,
-        "first": asdict(found.first),
-        "again": None if found.again is None else asdict(found.again),
-        "steps": [_step_data(one) for one in found.steps],
+        "first": asdict(answer.first),
+        "again": None if answer.again is None else asdict(answer.again),
+        "steps": [_step_data(step) for step in answer.steps],
         "record": study.model_dump(mode="json"),
     }
 
 
-def _step_data(one: Checked) -> dict[str, Any]:
-    measured = one.measured
+def _step_data(step: Checked) -> dict[str, Any]:
+    measured = step.measured
     return {
-        "network": one.workload.network.name,
-        "mode": one.workload.mode,
-        "batch": one.batch,
-        "predicted": {"label": "modelled", **one.predicted.model_dump(include={"step_ms", "low_ms", "high_ms"})},
+        "network": step.workload.network.name,
+        "mode": step.workload.mode,
+        "batch": step.batch,
+        "predicted": {"label": "modelled", **step.predicted.model_dump(include={"step_ms", "low_ms", "high_ms"})},
         "measured_ms": None if measured is None else measured.step_ms,
         "measured_low_ms": None if measured is None else measured.low_ms,
         "measured_high_ms": None if measured is None else measured.high_ms,
-        "over_predicted": one.factor,
-        "inside": one.inside,
-        "reason": one.reason or None,
+        "over_predicted": step.factor,
+        "inside": step.inside,
+        "reason": step.reason or None,
     }

@@ -12,11 +12,11 @@ from core.base.evidence import Environment, Interference, PositiveMs, Warning
 from core.base.frameworks import Compiled
 from core.base.schema import Frozen, UserError
 from core.hardware.catalogue import GpuSpec
-from core.hardware.host import Conditions, HostCosts, HostKind, costs_of_kind
+from core.hardware.curve import card_curve
+from core.hardware.host import Conditions, HostCosts, HostKind, Modelling, costs_of_kind
 from core.hardware.host_study import host_of_study
 from core.hardware.interval import Withheld, errors
 from core.hardware.model import Limit
-from core.hardware.plausible import card_curve
 from core.networks.families import network_from_name
 from core.rounds.run import Run
 from core.rounds.study import Study
@@ -139,7 +139,7 @@ def predict_all(spec: GpuSpec, target: Target, planned: Iterable[Part], host: Ho
     for number, part in enumerate(planned):
         costs = host(part.workload, expected(part.workload.network, target).execution)
         words[costs.words] = None
-        for point in card_curve(spec, part.workload, target, part.batches, costs, CONDITIONS).points:
+        for point in card_curve(spec, Modelling(part.workload, target, costs, CONDITIONS), part.batches).points:
             if isinstance(point, Withheld):
                 steps.append(Prediction(part=number, batch=point.batch, reason=point.reason))
                 continue
@@ -197,13 +197,13 @@ def private(record: R) -> R:
     rounds = tuple(item.model_copy(update={"interference": _unnamed(item.interference)}) for item in record.rounds)
     changes: dict[str, Any] = {"environment": None, "rounds": rounds, "warnings": private_warnings(record.warnings)}
     if isinstance(record, Run):
-        changes["cells"] = tuple(one.model_copy(update={"reason": anonymous(one.reason)}) for one in record.cells)
+        changes["cells"] = tuple(cell.model_copy(update={"reason": anonymous(cell.reason)}) for cell in record.cells)
     return record.model_copy(update=changes)
 
 
 def private_warnings(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
     """Return the warnings without personal names and paths."""
-    return tuple(one.model_copy(update={"text": anonymous(one.text)}) for one in warnings)
+    return tuple(warning.model_copy(update={"text": anonymous(warning.text)}) for warning in warnings)
 
 
 def _unnamed(seen: Interference) -> Interference:

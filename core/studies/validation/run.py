@@ -70,12 +70,12 @@ class _Runner(StudyRunner):
         except Cancelled:
             status = self.tools.stopped_as
         if not self.sweeps:
-            raise self.nothing(status, " ".join(dict.fromkeys(one.text for one in self.warnings)))
+            raise self.nothing(status, " ".join(dict.fromkeys(warning.text for warning in self.warnings)))
         self.tell("done", status.capitalize(), len(self.sweeps), len(self.parts))
-        found = {"again": self.again, "selfcheck": self.selfcheck, "host": self.host, "sweeps": tuple(self.sweeps)}
+        parts = {"again": self.again, "selfcheck": self.selfcheck, "host": self.host, "sweeps": tuple(self.sweeps)}
         machine = {"environment": private_environment(self.environment)}
         warnings = {"warnings": private_warnings(self.warnings)}
-        return new_study(self.plan).model_copy(update=self.envelope(status) | found | machine | warnings)
+        return new_study(self.plan).model_copy(update=self.envelope(status) | parts | machine | warnings)
 
     def _check_machine(self) -> None:
         """Run the self-check and continue whatever it finds, since it documents the sweeps' basis. Raises Cancelled."""
@@ -89,12 +89,12 @@ class _Runner(StudyRunner):
         if self.selfcheck is not None and self.selfcheck.host is not None:
             return
         try:
-            found = run_host_study(self._tools("Host"), HostPlan(budget_s=min(HOST_S, HOST_SHARE * self.budget_s)))
+            study = run_host_study(self._tools("Host"), HostPlan(budget_s=min(HOST_S, HOST_SHARE * self.budget_s)))
         except StudyFailed as error:
             self.check()
             self.warnings.append(Warning(code="no_host", text=f"The host was not measured: {error}"))
         else:
-            self.host = private(found)
+            self.host = private(study)
         self.check()
 
     def _predict_again(self) -> None:

@@ -10,7 +10,7 @@ from core.base.numbers import byte_size
 from core.base.schema import MAX_PER_HOUR, UserError
 from core.networks.families.code import refuse_code
 from core.rounds.run import Run
-from core.studies.batch.prices import MAX_EPOCH_SAMPLES, Price
+from core.studies.batch.shapes import MAX_EPOCH_SAMPLES, Price
 from core.studies.memory.record import MAX_LIMIT_BYTES, MIN_LIMIT_BYTES, MemoryPlan
 from core.studies.noise.record import MIN_BATCH_TRAINED, MIN_NOISE_BUDGET_S, NoisePlan
 from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_path

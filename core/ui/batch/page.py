@@ -14,8 +14,7 @@ from core.rounds.answer.answer import Answer
 from core.rounds.plan import target_of_plan
 from core.rounds.run import Run
 from core.studies.batch.answer import batch_answer, limit_of
-from core.studies.batch.prices import Price
-from core.studies.batch.shapes import BatchAnswer, MemoryLimit
+from core.studies.batch.shapes import BatchAnswer, MemoryLimit, Price
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, memory_answer, predict_memory
 from core.studies.memory.forecast import same_machine
 from core.studies.memory.kind import MEMORY
@@ -69,12 +68,12 @@ def _put(name: str, value: str) -> None:
 
 
 def _chosen_noise(run: Run, studies: Mapping[str, NoiseStudy]) -> str | None:
-    ids, asked = list(studies), st.query_params.get("noise")
-    if asked is not None and asked not in studies:
+    ids, requested = list(studies), st.query_params.get("noise")
+    if requested is not None and requested not in studies:
         _gone(NOISE_PAGE)
     if not ids:
         return None
-    chosen = ids[0] if asked is None or asked not in studies else asked
+    chosen = ids[0] if requested is None or requested not in studies else requested
     if len(ids) == 1 or st.context.is_embedded:
         return chosen
     picked: str = st.selectbox(
@@ -96,11 +95,11 @@ def _memory_by_target(run: Run) -> dict[str, tuple[str, MemoryStudy]]:
     """Return for each target of the run the memory study in the address, else the newest."""
     if run.plan is None:
         return {}
-    asked = [study_id for study_id in st.query_params.get("memory", "").split(BETWEEN) if study_id]
+    requested = [study_id for study_id in st.query_params.get("memory", "").split(BETWEEN) if study_id]
     known = MEMORY_PAGE.readable(run.id) | _unattached(run)
-    if not known.keys() >= set(asked):
+    if not known.keys() >= set(requested):
         _gone(MEMORY_PAGE)
-    named = sorted(known, key=lambda study_id: study_id not in asked)  # stable sort: otherwise newest first
+    named = sorted(known, key=lambda study_id: study_id not in requested)  # stable sort: otherwise newest first
     shown: dict[str, tuple[str, MemoryStudy]] = {}
     of = {key: target_of_plan(run.plan, known[key].plan.workload, known[key].plan.target) for key in named}
     for index, name in enumerate(run.target_names):
@@ -166,11 +165,11 @@ def limits(run: Run, studies: Evidence) -> dict[str, MemoryLimit]:
     shown: dict[str, MemoryLimit] = {}
     searched = searched_on_cpu(run, studies)
     for index, name in enumerate(run.target_names):
-        asked = None if searched is None or not _on_cpu(run, name) else searched[1].plan.limit_bytes
+        searched_bytes = None if searched is None or not _on_cpu(run, name) else searched[1].plan.limit_bytes
         study = studies.memory[name][1] if name in studies.memory else None
-        if study is not None and asked in (None, study.plan.limit_bytes):
+        if study is not None and searched_bytes in (None, study.plan.limit_bytes):
             shown[name] = limit_of(study, memory_studies())
-        elif (limit_bytes := asked or usual_limit_bytes(run, index)) is not None:
+        elif (limit_bytes := searched_bytes or usual_limit_bytes(run, index)) is not None:
             largest = prediction_of(run, index, limit_bytes).largest
             shown[name] = MemoryLimit(largest.batch, largest.low, largest.high, limit_bytes=limit_bytes)
     return shown
@@ -178,8 +177,8 @@ def limits(run: Run, studies: Evidence) -> dict[str, MemoryLimit]:
 
 def searched_on_cpu(run: Run, studies: Evidence) -> tuple[str, MemoryStudy] | None:
     """Return the newest memory study of a CPU target of the run, with that target's name; None without any."""
-    found = [(name, study) for name, (_, study) in studies.memory.items() if _on_cpu(run, name)]
-    return max(found, key=lambda one: one[1].created_at, default=None)
+    searches = [(name, study) for name, (_, study) in studies.memory.items() if _on_cpu(run, name)]
+    return max(searches, key=lambda one: one[1].created_at, default=None)
 
 
 def _on_cpu(run: Run, name: str) -> bool:

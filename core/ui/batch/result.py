@@ -102,8 +102,8 @@ def notices(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
     if answer.noise is None and (why := noise_refusal(run)) is not None:
         st.caption(plain(why))
     doubt = "" if answer.choice is None or answer.choice.clear else OPEN
-    said = (doubt, *ran_line(run), page.limit_words(run, studies))
-    st.caption("  \n".join(plain(line) for line in said if line))
+    lines = (doubt, *ran_line(run), page.limit_words(run, studies))
+    st.caption("  \n".join(plain(line) for line in lines if line))
 
 
 def chart(name: str, run: Run, studies: Evidence, answer: BatchAnswer, make: Callable[[], go.Figure], alt: str) -> None:

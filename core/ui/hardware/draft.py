@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import get_args
 
 from core.base.frameworks import Execution, Precision
 from core.base.money import LISTED
 from core.base.numbers import bounded, percent
 from core.base.schema import MAX_PER_HOUR
 from core.base.text import sentence_case
-from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, find_gpu, shared
+from core.hardware.catalogue import YOURS, CardPrice, GpuSpec, OwnCard, UnknownGpu, find_gpu, shared
 from core.hardware.compare import CardReading, card_target
 from core.hardware.constants import EXECUTIONS, PRECISIONS
+from core.hardware.curve import unnamed_conditions
 from core.hardware.decision import CardDecision, Decision, remedy_words
 from core.hardware.figures import MAX_CARDS, crossover_words
-from core.hardware.host import BUILD_WORDS, KIND_WORDS, Build, Conditions
+from core.hardware.host import BUILD_WORDS, KIND_WORDS, Build, Conditions, Modelling
 from core.hardware.interval import REGION_WORDS, Errors, ErrorShare, HeldOutError
 from core.hardware.model import modelled_as
-from core.hardware.own_cards import YOURS, OwnCard
-from core.hardware.recorded import as_nobody_named
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.ui.checks import Checks
@@ -100,7 +99,7 @@ def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuS
         gpus=tuple(name for name in USUAL_CARDS if name in cards) or tuple(cards)[:1],
         precision=(card := card_target(run.plan.targets[index])).precision,
         execution=card.execution,
-        conditions=as_nobody_named(run.plan),
+        conditions=unnamed_conditions(run.plan),
     )
 
 
@@ -128,14 +127,14 @@ def read_options(
 
 
 def _conditions(query: Mapping[str, str], usual: Conditions) -> Conditions:
-    found = usual
+    conditions = usual
     if query.get("data") in ("fed", "resident"):
-        found = replace(found, fed=query["data"] == "fed")
+        conditions = replace(conditions, fed=query["data"] == "fed")
     if query.get("build") in get_args(Build):
-        found = replace(found, build=query["build"])  # type: ignore[arg-type]
+        conditions = replace(conditions, build=query["build"])  # type: ignore[arg-type]
     if query.get("fit") in ("with", "without"):
-        found = replace(found, under_fit=query["fit"] == "with")
-    return found
+        conditions = replace(conditions, under_fit=query["fit"] == "with")
+    return conditions
 
 
 def changed_words(options: Options, usual: Options) -> str:
@@ -227,24 +226,13 @@ def build_own(draft: OwnDraft, taken: Sequence[str]) -> tuple[OwnCard | None, di
 
 
 def _own_card(draft: OwnDraft) -> OwnCard:
-    card = OwnCard.model_validate(_own_values(draft))
+    facts = {name: value for name, value in vars(draft).items() if name in OwnCard.model_fields}
+    facts |= {"name": draft.name.strip(), "link_gb_s": draft.link_gb_s if draft.link == OTHER_LINK else None}
+    if draft.per_hour is not None:
+        facts["price"] = CardPrice(per_hour=draft.per_hour, currency=draft.currency, dated=draft.dated, source=YOURS)
+    card = OwnCard.model_validate(facts)
     card.spec()  # raises if its numbers contradict each other
     return card
-
-
-def _own_values(draft: OwnDraft) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "name": draft.name.strip(),
-        "fp32_tflops": draft.fp32_tflops,
-        "half_tflops": draft.half_tflops,
-        "memory_gb": draft.memory_gb,
-        "bandwidth_gb_s": draft.bandwidth_gb_s,
-        "link": draft.link,
-        "link_gb_s": draft.link_gb_s if draft.link == OTHER_LINK else None,
-    }
-    if draft.per_hour is not None:
-        values["price"] = CardPrice(per_hour=draft.per_hour, currency=draft.currency, dated=draft.dated, source=YOURS)
-    return values
 
 
 def links() -> tuple[str, ...]:
@@ -296,12 +284,11 @@ def label_of(reading: CardReading) -> str:
     return " and ".join(sorted(labels)) if labels else "withheld"
 
 
-def settings_lines(run: Run, options: Options, readings: Sequence[CardReading]) -> tuple[str, ...]:
+def settings_lines(how: Modelling, readings: Sequence[CardReading]) -> tuple[str, ...]:
     """Describe how the cards are modelled to run, once for all cards that run alike."""
-    assert run.plan is not None
     cards: dict[str, list[str]] = {}
     for reading in readings:
-        cards.setdefault(modelled_as(reading.spec, run.plan.workload, options.target), []).append(reading.spec.name)
+        cards.setdefault(modelled_as(reading.spec, how.workload, how.target), []).append(reading.spec.name)
     return tuple(
         f"Modelled {'on ' + ', '.join(names) if len(cards) > 1 else 'on each card'}: {words}."
         for words, names in cards.items()
@@ -337,7 +324,7 @@ def batch_rows(known: Errors) -> list[dict[str, str]]:
     ]
 
 
-def held_out_errors(found: Sequence[HeldOutError]) -> list[dict[str, str]]:
+def held_out_errors(errors: Sequence[HeldOutError]) -> list[dict[str, str]]:
     """Return the model's error on each card, or each source, held out of its fit."""
     return [
         {
@@ -349,7 +336,7 @@ def held_out_errors(found: Sequence[HeldOutError]) -> list[dict[str, str]]:
             "ninety": percent(held_out.ninety),
             **{region: _share_words(held_out.by_region.get(region)) for region in REGION_WORDS},
         }
-        for held_out in found
+        for held_out in errors
     ]
 
 

@@ -94,8 +94,8 @@ def accuracy() -> None:
                 words.capitalize(), help="Median / 90th percentile (points) there.")
                for region, words in REGION_WORDS.items()},
         }  # fmt: skip
-        for found, key, what in ((known.by_card, "card", "card by card"), (known.by_source, "source", "by source")):
-            st.dataframe(cleaned(pd.DataFrame(draft.held_out_errors(found))), hide_index=True,
+        for errors_of, key, what in ((known.by_card, "card", "card by card"), (known.by_source, "source", "by source")):
+            st.dataframe(cleaned(pd.DataFrame(draft.held_out_errors(errors_of))), hide_index=True,
                          key=f"hardware-errors-{key}", column_config=by_card, height=320,
                          alt=f"Held-out errors of the model {what}.")  # fmt: skip
         by_class: dict[str, Any] = {

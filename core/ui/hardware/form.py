@@ -10,11 +10,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.base.frameworks import Execution, Precision
 from core.base.text import clean, sentence_case
-from core.hardware.catalogue import CardPrice, GpuSpec
+from core.hardware.catalogue import FILE_NAME, CardPrice, GpuSpec, OwnCard, add_own, save_own
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.figures import MAX_CARDS
 from core.hardware.host import KIND_WORDS, USUAL_KIND, Build, Conditions, kind_of
-from core.hardware.own_cards import FILE_NAME, OwnCard, add_own, save_own
 from core.rounds.answer.loop import loop_name
 from core.rounds.run import Run
 from core.store.database import data_dir
@@ -41,15 +40,15 @@ BUILDS: dict[Build, str] = {"unnamed": "Not named", "keras": "Keras 3", "fused":
 KINDS: dict[str, str] = {str(kind): words.capitalize() for kind, words in KIND_WORDS.items()} | {"unnamed": "Not named"}
 
 
-def decisive(run: Run, asked: Options) -> Build:
+def decisive(run: Run, current: Options) -> Build:
     """Ask in plain words for the two most decisive conditions: the machine around the card, and whose code runs on it.
 
     The host is kept only in the address, where a newly measured study replaces it.
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _host(run, asked.host)
+        _host(run, current.host)
         build: Build = st.segmented_control(
-            "Whose code runs on it", get_args(Build), default=asked.conditions.build, required=True,
+            "Whose code runs on it", get_args(Build), default=current.conditions.build, required=True,
             key=f"hardware_build-{run.id}", format_func=BUILDS.__getitem__,
             help="A vendor’s fused build (NVIDIA’s containers, PyTorch) runs normalisation, loss and optimizer as one "
             "kernel each; Keras 3 writes them as many small operations. Until it is named the intervals span both.",
@@ -57,38 +56,38 @@ def decisive(run: Run, asked: Options) -> Build:
     return build
 
 
-def choices(run: Run, asked: Options, build: Build) -> tuple[Precision, Execution, Conditions]:
+def choices(run: Run, current: Options, build: Build) -> tuple[Precision, Execution, Conditions]:
     """Ask for the settings that are rarely changed."""
     with st.popover("How steps run", icon=":material/tune:", width="content"):
         loop = loop_name(run)
         under_fit = st.checkbox(
-            f"Under {plain(loop)}", value=asked.conditions.under_fit, key=f"hardware_fit-{run.id}",
+            f"Under {plain(loop)}", value=current.conditions.under_fit, key=f"hardware_fit-{run.id}",
             help=f"Adds what Keras’s own loop ({plain(loop)}: callbacks, metrics, progress bar) costs a step. The "
             "CPU’s steps were measured without it.",
         )  # fmt: skip
         with st.container(horizontal=True):
             precision: Precision = st.selectbox(
-                "Precision", PRECISIONS, index=PRECISIONS.index(asked.precision), width=170,
+                "Precision", PRECISIONS, index=PRECISIONS.index(current.precision), width=170,
                 key=f"hardware_precision-{run.id}", help=f"On the GPU. {TF32_HELP}",
             )  # fmt: skip
             execution: Execution = st.selectbox(
-                "Execution", EXECUTIONS, index=EXECUTIONS.index(asked.execution), width=130,
+                "Execution", EXECUTIONS, index=EXECUTIONS.index(current.execution), width=130,
                 key=f"hardware_execution-{run.id}", help=f"On the GPU. {EXECUTION_HELP}",
             )  # fmt: skip
         data = st.segmented_control(
-            "Data", [RESIDENT, FED], default=FED if asked.conditions.fed else RESIDENT, required=True,
+            "Data", [RESIDENT, FED], default=FED if current.conditions.fed else RESIDENT, required=True,
             key=f"hardware_data-{run.id}", help="Already on the card, or over the link in each step.",
         )  # fmt: skip
     return precision, execution, Conditions(fed=data == FED, build=build, under_fit=under_fit)
 
 
-def _host(run: Run, asked: str) -> None:
+def _host(run: Run, current: str) -> None:
     """Ask for the machine that drives the cards.
 
     The field's key contains the host in use, since that may change without the field.
     """
     known = page.studies(run)
-    counts = page.counting(asked, known)
+    counts = page.counting(current, known)
     measured = [counts] if counts in known else list(known)[:1]
     names = {key: MEASURED_HERE if known[key].label == "measured" else MEASURED_ELSEWHERE for key in measured}
     names |= KINDS
@@ -115,7 +114,7 @@ PROBLEM = "hardware_problem_card"
 
 def options(
     run: Run,
-    asked: Options,
+    current: Options,
     usual: Options,
     targets: tuple[int, ...],
     cards: dict[str, GpuSpec],
@@ -123,7 +122,7 @@ def options(
 ) -> Options:
     """Show the row of choices, what decides ``beside`` the verdict, and write their values to the address."""
     wrong = Places()
-    _hold_cards(run, asked, cards)
+    _hold_cards(run, current, cards)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         gpus = st.multiselect(
             "GPUs to compare with (modelled)", list(cards), key=_gpus_key(run), width=520,
@@ -131,20 +130,20 @@ def options(
             help=f"Up to {MAX_CARDS} in the picture; the table has all of them.",
         )  # fmt: skip
         batch = st.number_input(
-            "Your batch", value=asked.batch, step=1, key=f"hardware_batch-{run.id}", width=120,
+            "Your batch", value=current.batch, step=1, key=f"hardware_batch-{run.id}", width=120,
             help="At which speed-up, cost and limit are reported.",
         )  # fmt: skip
-        index = _against(run, asked, targets)
+        index = _against(run, current, targets)
         folded = st.container()
     with beside:
-        build = decisive(run, asked)
+        build = decisive(run, current)
     with folded:
-        precision, execution, conditions = choices(run, asked, build)
+        precision, execution, conditions = choices(run, current, build)
     wrong.here("batch")
     if sentence := wrong_batch(batch):
-        wrong.fill({"batch": f"{sentence} Until then {asked.batch:,} counts."})
-        batch = asked.batch
-    chosen = Options(index, int(batch or asked.batch), tuple(gpus), precision, execution, conditions, asked.host)
+        wrong.fill({"batch": f"{sentence} Until then {current.batch:,} counts."})
+        batch = current.batch
+    chosen = Options(index, int(batch or current.batch), tuple(gpus), precision, execution, conditions, current.host)
     for name, value in chosen.query().items():
         if st.query_params.get(name) != value:
             st.query_params[name] = value
@@ -157,22 +156,22 @@ def _gpus_key(run: Run) -> str:
     return f"hardware_gpus-{run.id}"
 
 
-def _hold_cards(run: Run, asked: Options, cards: dict[str, GpuSpec]) -> None:
+def _hold_cards(run: Run, current: Options, cards: dict[str, GpuSpec]) -> None:
     """Keep the chosen cards in the session; a user's own card may have been removed from its file since."""
     key = _gpus_key(run)
-    chosen = st.session_state.get(key, asked.gpus)
+    chosen = st.session_state.get(key, current.gpus)
     if key not in st.session_state or not all(name in cards for name in chosen):
         st.session_state[key] = [name for name in chosen if name in cards]
 
 
-def _against(run: Run, asked: Options, targets: tuple[int, ...]) -> int:
+def _against(run: Run, current: Options, targets: tuple[int, ...]) -> int:
     if len(targets) < 2:
-        return asked.index
+        return current.index
     chosen = st.segmented_control(
-        "Your CPU", targets, default=asked.index, required=True, key=f"hardware_against-{run.id}",
+        "Your CPU", targets, default=current.index, required=True, key=f"hardware_against-{run.id}",
         format_func=lambda index: plain(sentence_case(run.names[index])),
     )  # fmt: skip
-    return asked.index if chosen is None else chosen
+    return current.index if chosen is None else chosen
 
 
 def host(host: page.Host) -> None:

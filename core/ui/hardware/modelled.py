@@ -15,12 +15,10 @@ from core.base.numbers import first_batch, number
 from core.base.text import clean
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
 from core.hardware.compare import Against, against, card_target, compared_with, not_modelled
-from core.hardware.crossing import ModelledCrossover
-from core.hardware.host import USUAL_KIND, costs_of_kind
+from core.hardware.curve import card_curve, unnamed_conditions
+from core.hardware.host import USUAL_KIND, Modelling, costs_of_kind
 from core.hardware.interval import Modelled
 from core.hardware.model import modelled_as
-from core.hardware.plausible import card_curve
-from core.hardware.recorded import as_nobody_named
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import choice_line
 from core.rounds.plan import SweepPlan
@@ -98,11 +96,11 @@ def _option(name: str) -> str:
 
 def _follow_address(known: Mapping[str, GpuSpec]) -> None:
     """Take the card named in the address, unless this session put it there itself."""
-    asked = st.query_params.get(QUERY)
-    if asked is None or asked == st.session_state.get(PUT):
+    name = st.query_params.get(QUERY)
+    if name is None or name == st.session_state.get(PUT):
         return
     try:
-        st.session_state[KEY] = find_gpu(asked, known).name
+        st.session_state[KEY] = find_gpu(name, known).name
     except UnknownGpu as error:
         st.info(plain(str(error)), icon=":material/search_off:")
 
@@ -138,7 +136,7 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
     ends = sorted({plan.batches[0], plan.batches[len(plan.batches) // 2], plan.batches[-1]})
     target = card_target(cpu)
     costs = costs_of_kind(USUAL_KIND, expected(plan.workload.network, target).execution)
-    curve = card_curve(spec, plan.workload, target, ends, costs, as_nobody_named(plan))
+    curve = card_curve(spec, Modelling(plan.workload, target, costs, unnamed_conditions(plan)), ends)
     if not curve.known:
         place.info(plain(f"{spec.name} gets no number for this workload: {curve.reason}"), icon=":material/function:")
         return
@@ -208,9 +206,10 @@ def _rests_on(comparison: Against) -> list[str]:
     """Describe what was modelled and what its interval covers."""
     if not comparison.curve.known:
         return []
-    data = "each batch over the link" if comparison.conditions.fed else "data resident on the card"
+    how = comparison.how
+    data = "each batch over the link" if how.conditions.fed else "data resident on the card"
     basis = next((point.basis for point in comparison.curve.known if isinstance(point, Modelled)), None)
-    about = f"{comparison.spec.title}: {comparison.settings}; {data}; the host's overhead is {comparison.costs.words}."
+    about = f"{comparison.spec.title}: {comparison.settings}; {data}; the host's overhead is {how.costs.words}."
     return (
         [about]
         if basis is None
@@ -222,18 +221,13 @@ def _numbers(comparison: Against) -> None:
     crossover, end = comparison.crossover, comparison.at_end
     with st.container(horizontal=True):
         if crossover.kind == "from" and crossover.batch is not None:
-            metric("Crossover (modelled)", f"batch {first_batch(crossover.batch)}", _bounds(crossover),
+            metric("Crossover (modelled)", f"batch {first_batch(crossover.batch)}", crossover.interval_words,
                    "From there on the card is faster, with the 95 % interval of model and noise.")  # fmt: skip
         if end is not None:
             metric(f"Speed-up over {crossover.cpu} at batch {end.batch:,} (modelled)", f"{number(end.ratio)}×",
                    f"{number(end.low)}× to {number(end.high)}×",
                    "How many times faster the card is, at the largest batch both have, with the 95 % interval.",
                    )  # fmt: skip
-
-
-def _bounds(crossover: ModelledCrossover) -> str:
-    low = f"{crossover.first:,} or less" if crossover.low is None else first_batch(crossover.low)
-    return f"{low} to {first_batch(crossover.high)}" if crossover.high is not None else f"{low} or more"
 
 
 FORM_FIELD = CardField(lambda: st.session_state.get(KEY), lambda: choose(folded=False), explain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,14 +11,13 @@ import streamlit as st
 
 from core.base.evidence import same_machine
 from core.base.schema import UserError
-from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, catalogue, find_gpu
+from core.hardware.catalogue import FILE_NAME, CardPrice, GpuSpec, OwnCards, UnknownGpu, catalogue, find_gpu, read_own
 from core.hardware.compare import CardReading, batches_between, compare, cpu_index
-from core.hardware.decision import Decision, Modelling, decide
-from core.hardware.host import KIND_WORDS, USUAL_KIND, Conditions, HostCosts, HostKind, costs_of_kind
+from core.hardware.crossing import if_named, named_sentence
+from core.hardware.curve import Recording, recordings_of
+from core.hardware.decision import Decision, decide
+from core.hardware.host import KIND_WORDS, USUAL_KIND, HostCosts, HostKind, Modelling, costs_of_kind
 from core.hardware.host_study import host_of_study, with_loop_of
-from core.hardware.own_cards import FILE_NAME, OwnCards, read_own
-from core.hardware.plausible import card_curve, if_named, named_sentence
-from core.hardware.recorded import CardCurve, Recording, recordings_of
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import cpu_targets
 from core.rounds.run import Run
@@ -69,6 +68,7 @@ class Compared:
     run: Run
     answer: Answer
     options: Options
+    how: Modelling
     cards: Mapping[str, GpuSpec]
     host: Host
     readings: tuple[CardReading, ...]
@@ -149,9 +149,9 @@ def host(run: Run, options: Options) -> Host:
 _COUNTS = {True: "the newest one counts", False: "none is named"}
 
 
-def counting(asked: str, known: Mapping[str, HostStudy]) -> str:
-    """Return the host used when ``asked`` (a study, a kind or nothing) is requested: a study's id or a kind."""
-    return asked if asked in known or asked in KIND_WORDS else next(iter(known), USUAL_KIND)
+def counting(requested: str, known: Mapping[str, HostStudy]) -> str:
+    """Return the host that counts, a study's id or a kind, if the address asks for a study, a kind or nothing."""
+    return requested if requested in known or requested in KIND_WORDS else next(iter(known), USUAL_KIND)
 
 
 def _kind(name: str) -> HostKind:
@@ -224,33 +224,22 @@ def compared(run: Run, answer: Answer, options: Options, prices: Mapping[str, Ca
     known, driver = cards(), host(run, options)
     recorded = recordings(run, known)
     unit = money.chosen()
-    asked = (options.index, options.batch, str(options.target), options.conditions, driver.key, unit.text)
+    settings = (options.index, options.batch, str(options.target), options.conditions, driver.key, unit.text)
     own = tuple(repr(spec) for spec in known.values() if spec.own)
-    key = (registry.revision(run), asked, own, repr(prices), tuple((item.run_id, item.gpu) for item in recorded))
-    make = partial(
-        compare, run, answer, tuple(known.values()), driver.costs, options.batch, prices, index=options.index,
-        target=options.target, conditions=options.conditions, recordings=recorded, currency=unit.currency,
-    )  # fmt: skip
-    found = _readings(key, make)
+    key = (registry.revision(run), settings, own, repr(prices), tuple((item.run_id, item.gpu) for item in recorded))
     how = Modelling(run.plan.workload, options.target, driver.costs, options.conditions)
-    decision = registry.once(("decision", *key), lambda: decide(found, options.batch, how))
-    bare = tuple(spec for name in options.gpus if (spec := known.get(name)) is not None)
-    named = registry.once(("named", *key, options.gpus), lambda: _named(run, answer, options, driver, recorded, bare))
-    return Compared(run, answer, options, known, driver, found, decision, named, key)
+    make = partial(
+        compare, run, answer, options.index, tuple(known.values()), how, options.batch, prices, recordings=recorded,
+        currency=unit.currency,
+    )  # fmt: skip
+    readings = _readings(key, make)
+    decision = registry.once(("decision", *key), lambda: decide(readings, options.batch, how))
+    specs = [spec for name in options.gpus if (spec := known.get(name)) is not None]
+    batches = batches_between(answer, options.index, options.batch)
 
+    def named() -> tuple[tuple[str, str], ...]:
+        each = ((spec, if_named(run, answer, options.index, spec, how, batches, recorded)) for spec in specs)
+        return tuple((spec.name, sentence) for spec, named in each if (sentence := named_sentence(named)))
 
-def _named(
-    run: Run, answer: Answer, options: Options, driver: Host, recorded: Sequence[Recording], specs: Sequence[GpuSpec]
-) -> tuple[tuple[str, str], ...]:
-    assert run.plan is not None
-    workload, batches = run.plan.workload, batches_between(answer, options.index, options.batch)
-    lines = []
-    for spec in specs:
-
-        def curve(conditions: Conditions, spec: GpuSpec = spec) -> CardCurve:
-            return card_curve(spec, workload, options.target, batches, driver.costs, conditions, recorded)
-
-        named = if_named(run, answer, options.index, curve, options.conditions)
-        if sentence := named_sentence(named):
-            lines.append((spec.name, sentence))
-    return tuple(lines)
+    sentences = registry.once(("named", *key, options.gpus), named)
+    return Compared(run, answer, options, how, known, driver, readings, decision, sentences, key)

@@ -7,9 +7,9 @@ from functools import partial
 
 import streamlit as st
 
+from core.hardware.curve import CardCurve
 from core.hardware.figures import published_figure
 from core.hardware.published import RUN_PREFIX, Published, agreement, gallery, host_costs, modelled_curve
-from core.hardware.recorded import CardCurve
 from core.ui import charts, registry
 from core.ui.card import label_badge
 from core.ui.navigation import link
@@ -64,9 +64,9 @@ def _curve(entry: Published) -> CardCurve:
 def _entry(entry: Published, curve: CardCurve) -> None:
     st.markdown(f"**{plain(entry.title)}**")
     make = partial(published_figure, entry, curve, host_costs(entry))
-    said = agreement((entry, curve)).sentence
-    st.markdown(plain(said))
-    charts.show(f"published-{entry.id}", make, f"{entry.title}, published, and modelled. {said}",
+    sentence = agreement((entry, curve)).sentence
+    st.markdown(plain(sentence))
+    charts.show(f"published-{entry.id}", make, f"{entry.title}, published, and modelled. {sentence}",
                 f"published-{entry.id}", (entry.id,), border=False)  # fmt: skip
     with st.expander("Source and caveats"):
         lines = [f"Source: {entry.source}. Licence: {entry.licence}.", f"Ran on: {entry.framework}; {_devices(entry)}.",

@@ -16,10 +16,18 @@ from core.base.numbers import counted
 from core.base.text import in_lines
 from core.figures.style import environment_line
 from core.hardware.catalogue import checked_on
-from core.hardware.compare import CardReading, RooflinePoint, SortKey, roof_of, roofline, sort_readings
+from core.hardware.compare import CardReading, SortKey, roof_of, roofline, sort_readings
 from core.hardware.crossing import Needed, what_would_have_to_be_true
 from core.hardware.export import comparison_data, roofline_data
-from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, limits_figure, roofline_figure
+from core.hardware.figures import (
+    MAX_CARDS,
+    against_figure,
+    clear_figure,
+    clear_words,
+    limits_figure,
+    roofline_figure,
+    withheld_lines,
+)
 from core.hardware.interval import Modelled, errors
 from core.hardware.model import modelled_as
 from core.rounds.answer.best_cpu import choice_line
@@ -86,16 +94,13 @@ def notices(seen: Compared) -> None:
         st.warning(plain(UNDER_FIT.format(loop=loop_name(seen.run))), icon=":material/warning:")
     if why := draft.unmeasured_batch(seen.run, seen.answer, seen.options.index, seen.options.batch):
         st.info(plain(why), icon=":material/info:")
-    withheld = [reading for reading in seen.chosen if not reading.curve.known]
-    for reason in dict.fromkeys(reading.curve.reason for reading in withheld):
-        names = ", ".join(reading.spec.name for reading in withheld if reading.curve.reason == reason)
-        st.warning(plain(f"Withheld for {names}: {reason}"), icon=":material/visibility_off:")
-    corrected = (one for one in seen.chosen if one.curve.corrected_by)
-    shown = sort_readings(seen.chosen or seen.readings, "crossover")
-    said = [*draft.settings_lines(seen.run, seen.options, shown)]
-    said += [f"{name}: {sentence}" for name, sentence in seen.named]
-    said += [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
-    st.caption("  \n".join(plain(line) for line in said))
+    for line in withheld_lines(seen.chosen):
+        st.warning(plain(line), icon=":material/visibility_off:")
+    lines = [*draft.settings_lines(seen.how, sort_readings(seen.chosen or seen.readings, "crossover"))]
+    lines += [f"{name}: {sentence}" for name, sentence in seen.named]
+    corrected = ((reading.spec.name, reading.curve.corrected_by) for reading in seen.chosen)
+    lines += [f"{name} is corrected by what was {recordings}." for name, recordings in corrected if recordings]
+    st.caption("  \n".join(map(plain, lines)))
     _what_would_help(seen)
 
 
@@ -126,16 +131,26 @@ def chart(name: str, seen: Compared, make: Callable[[], go.Figure], alt: str, mo
 def main_picture(seen: Compared) -> None:
     """Show where each chosen card is clearly faster than the measured CPU, or the CPU alone if no card has a number."""
     shown = _in_the_picture(seen)
-    if all(reading.withheld for reading in shown):
+    if _all_withheld(seen):
         step_times(seen)
         return
     make = partial(clear_figure, seen.run, seen.answer, seen.options.index, shown)
-    said = "; ".join(f"{reading.spec.name}: {clear_words(reading.crossover)}" for reading in shown)
-    chart("clear", seen, make, f"Modelled: where each card is faster than {seen.cpu}. {said}.")
+    words = "; ".join(f"{reading.spec.name}: {clear_words(reading.crossover)}" for reading in shown)
+    chart("clear", seen, make, f"Modelled: where each card is faster than {seen.cpu}. {words}.")
 
 
 def _in_the_picture(seen: Compared) -> tuple[CardReading, ...]:
     return tuple(seen.chosen or sort_readings(seen.readings, "crossover")[:MAX_CARDS])
+
+
+def _all_withheld(seen: Compared) -> bool:
+    """Check that no card in the picture has a number, so that the picture is that of the CPU's step times."""
+    return all(reading.withheld for reading in _in_the_picture(seen))
+
+
+def step_times_part(seen: Compared) -> dict[str, Callable[[], None]]:
+    """Return the folded chart of step times by its title; empty if it already is the page's picture."""
+    return {} if _all_withheld(seen) else {"Step times, measured and modelled": partial(step_times, seen)}
 
 
 def step_times(seen: Compared) -> None:
@@ -189,14 +204,12 @@ def limits(seen: Compared) -> None:
         st.info(plain(reading.withheld or "Every step of this card was recorded, so no parts of it are modelled."),
                 icon=":material/visibility_off:")  # fmt: skip
         return
-    assert seen.run.plan is not None
-    workload, target = seen.run.plan.workload, seen.options.target
     with st.grid(2, min_column_width=560, gap="medium"):
         make = partial(limits_figure, seen.run, reading.spec, reading.curve, seen.host.costs)
         chart("limits", seen, make, f"What limits {name} by batch, modelled. {limit_words(reading)}", name)
-        points = roofline(reading.spec, workload, target, reading.curve, seen.options.conditions.build)
-        under = f"{workload_line(seen.run)}; {modelled_as(reading.spec, workload, target)}"
-        make = partial(roofline_figure, reading.spec, roof_of(reading.spec, workload, target), under, points)
+        points = roofline(reading.spec, seen.how, reading.curve)
+        under = f"{workload_line(seen.run)}; {modelled_as(reading.spec, seen.how.workload, seen.how.target)}"
+        make = partial(roofline_figure, reading.spec, roof_of(reading.spec, seen.how), under, points)
         chart("roofline", seen, make, f"Roofline of {name}; its steps are modelled.", name)
     st.markdown(plain(limit_words(reading)))
     st.markdown(plain(seen.decision.card(name).sentence))
@@ -226,11 +239,8 @@ def _needed(seen: Compared, reading: CardReading) -> None:
 
 def needed(seen: Compared, reading: CardReading, batch: int) -> tuple[Needed, ...]:
     """Return the value of each single fact of the card that would move its crossover to ``batch``."""
-    assert seen.run.plan is not None
-    return what_would_have_to_be_true(
-        reading.spec, seen.run.plan.workload, seen.options.target, seen.host.costs.host, seen.run, seen.answer,
-        reading.curve, batch, seen.options.conditions, seen.options.index,
-    )  # fmt: skip
+    index = seen.options.index
+    return what_would_have_to_be_true(seen.run, seen.answer, index, reading.spec, seen.how, reading.curve, batch)
 
 
 def sharing(seen: Compared) -> None:
@@ -246,23 +256,17 @@ def sharing(seen: Compared) -> None:
 
 def content(seen: Compared) -> dict[str, Any]:
     """Return the whole table as JSON, with roofline and needed facts of the chosen cards at the batch."""
-    assert seen.run.plan is not None
-    workload, options = seen.run.plan.workload, seen.options
-    build = options.conditions.build
-
-    def points(reading: CardReading) -> tuple[RooflinePoint, ...]:
-        return roofline(reading.spec, workload, options.target, reading.curve, build)
-
+    how = seen.how
     details = [
         {
             "gpu": reading.spec.name,
             "label": "modelled",
-            "settings": modelled_as(reading.spec, workload, options.target),
-            "roofline": roofline_data(reading.spec, points(reading)),
-            "needed": [asdict(each) for each in needed(seen, reading, options.batch)],
+            "settings": modelled_as(reading.spec, how.workload, how.target),
+            "roofline": roofline_data(reading.spec, roofline(reading.spec, how, reading.curve)),
+            "needed": [asdict(each) for each in needed(seen, reading, seen.options.batch)],
         }
         for reading in seen.chosen
     ]
-    about: dict[str, Any] = {"run": seen.run.id, "run_label": seen.run.label, "workload": workload.title}
-    about |= {"target": str(options.target), **asdict(options.conditions), "errors_of": errors().dated}
+    about: dict[str, Any] = {"run": seen.run.id, "run_label": seen.run.label, "workload": how.workload.title}
+    about |= {"target": str(how.target), **asdict(how.conditions), "errors_of": errors().dated}
     return comparison_data(seen.readings, seen.decision, seen.host.costs) | about | {"chosen": details}

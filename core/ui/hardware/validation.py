@@ -25,10 +25,10 @@ PAGE = StudyPage(VALIDATION, "", address="validation")
 
 def part() -> dict[str, Callable[[], None]]:
     """Return this part of the page by its title if a validation is stored; it is open if the address asks for one."""
-    asked = PAGE.address in st.query_params
-    if not asked and not registry.studies(VALIDATION):
+    requested = PAGE.address in st.query_params
+    if not requested and not registry.studies(VALIDATION):
         return {}
-    if asked:
+    if requested:
         st.session_state.setdefault(f"folded-{TITLE}", True)
     return {TITLE: show}
 
@@ -40,15 +40,15 @@ def show() -> None:
         return
     study_id, study = shown
     try:
-        found = validation(study)
+        answer = validation(study)
     except UserError as error:
         st.info(plain(str(error)), icon=":material/info:")
         return
-    headline, *more = lines(study, found)
+    headline, *more = lines(study, answer)
     badges = [label_badge(study.label), label_badge("modelled", "predictions")]
     result_card(TITLE, badges, headline, more, status=study.status)
-    charts.show(f"validation-{study_id}", partial(validation_figure, study, found),
+    charts.show(f"validation-{study_id}", partial(validation_figure, study, answer),
                 f"Measured over predicted step time. {headline}", f"validation-{study_id}", (study_id,))  # fmt: skip
-    table = pd.DataFrame([row(one) for one in found.steps], columns=list(COLUMNS))
+    table = pd.DataFrame([row(step) for step in answer.steps], columns=list(COLUMNS))
     st.dataframe(cleaned(table), hide_index=True)
-    share.json_button(f"validation-{study_id}", partial(validation_data, study, found), share.EVERY_BLOCK)
+    share.json_button(f"validation-{study_id}", partial(validation_data, study, answer), share.EVERY_BLOCK)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from core.hardware.compare import not_modelled
+from core.hardware.curve import card_curve
 from core.hardware.host import Conditions
 from core.hardware.host_study import DRIVER_US
-from core.hardware.plausible import card_curve
 from core.machine.environment import capture_environment
 from core.networks.families import network_from_name
 from core.rounds.run import Run
@@ -147,7 +147,7 @@ def test_the_build_reaches_the_model(cli: Command, monkeypatch: pytest.MonkeyPat
     asked = []
 
     def seen(*args: Any, **named: Any) -> Any:
-        asked.append(args[5])
+        asked.append(args[1].conditions)
         return card_curve(*args, **named)
 
     monkeypatch.setattr("core.cli.predict.card_curve", seen)

@@ -5,9 +5,8 @@ import pytest
 from core.hardware.catalogue import catalogue
 from core.hardware.compare import against, batches_between, card_target, compared_with
 from core.hardware.crossing import cross, speed_up
-from core.hardware.host import USUAL
-from core.hardware.plausible import card_curve
-from core.hardware.recorded import Recording, as_nobody_named
+from core.hardware.curve import Recording, card_curve, unnamed_conditions
+from core.hardware.host import USUAL, Modelling
 from core.rounds.answer.analyse import analyse
 from core.workload.spec import Pipeline, Target
 from simulated.hosts import cells_of, make_costs
@@ -24,8 +23,8 @@ def test_the_card_meets_the_faster_cpu_first_and_its_speed_up_has_the_runs_own_b
     index = compared_with(RUN, ANSWER)
     assert index == 1  # twice as fast at large batches
     found = against(RUN, ANSWER, index, CARD, COSTS)
-    unnamed = as_nobody_named(RUN.plan)
-    curve = card_curve(CARD, RUN.plan.workload, GPU, batches_between(ANSWER, 1), COSTS, unnamed)
+    unnamed = unnamed_conditions(RUN.plan)
+    curve = card_curve(CARD, Modelling(RUN.plan.workload, GPU, COSTS, unnamed), batches_between(ANSWER, 1))
     assert found.curve == curve
     assert found.crossovers == (cross(RUN, ANSWER, curve, 1), cross(RUN, ANSWER, curve, 0))
     assert found.crossover.cpu == RUN.names[1]
@@ -48,7 +47,7 @@ def test_only_the_device_differs_from_the_cpu_target_and_a_real_gpu_in_the_run_i
 def test_data_that_are_not_resident_cross_the_link_and_recordings_replace_the_model() -> None:
     fed = against(planned(RUN, pipeline=Pipeline(kind="host")), ANSWER, 1, CARD, COSTS)
     resident = against(RUN, ANSWER, 1, CARD, COSTS)
-    assert (fed.conditions.fed, resident.conditions.fed) == (True, False)
+    assert (fed.how.conditions.fed, resident.how.conditions.fed) == (True, False)
     assert fed.curve.known[-1].step_ms > resident.curve.known[-1].step_ms
     cells = tuple(cell for cell in ANSWER.cells if cell.target == 0 and cell.batch in (64, 128))
     recording = Recording(CARD.name, "a-run", "A run", RUN.plan.workload, GPU, USUAL, cells, "recorded")

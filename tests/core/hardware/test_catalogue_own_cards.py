@@ -4,8 +4,20 @@ import json
 
 import pytest
 
-from core.hardware.catalogue import GpuSpec, catalogue, find_gpu, shared
-from core.hardware.own_cards import MAX_BYTES, MAX_CARDS, OwnCard, add_own, load_own, parse_own, read_own, save_own
+from core.hardware.catalogue import (
+    MAX_BYTES,
+    MAX_CARDS,
+    GpuSpec,
+    OwnCard,
+    add_own,
+    catalogue,
+    find_gpu,
+    load_own,
+    parse_own,
+    read_own,
+    save_own,
+    shared,
+)
 
 LEAST = {"name": "Ours", "fp32_tflops": 20, "memory_gb": 16, "bandwidth_gb_s": 500, "link": "PCIe 4.0 x16"}
 

@@ -17,8 +17,9 @@ from core.hardware.compare import (
     sort_readings,
 )
 from core.hardware.crossing import cross
+from core.hardware.curve import card_curve
+from core.hardware.host import Modelling
 from core.hardware.interval import Modelled
-from core.hardware.plausible import card_curve
 from core.networks.families import network_from_name
 from core.workload.spec import Target, Workload
 from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve, with_blocks
@@ -32,13 +33,27 @@ PRICE = CardPrice(per_hour=3.6, currency="EUR", dated="2026-11-01", source="your
 COSTS = make_costs(step_us=100.0, op_us=0.5)
 
 
+WORKLOAD = Workload(network=network_from_name("784-512-512-10"))
+HOW = Modelling(WORKLOAD, GPU, COSTS)
+
+
 def run():
     return cpu_run(lambda b: 0.1 * b**0.8, BATCHES)
 
 
 def readings(key="crossover", prices=None, cards=(SLOW, FAST, CARD), **options):
     one = run()
-    return compare(one, cells_of(one), cards, COSTS, 64, prices, key=key, **options)
+    return compare(
+        one,
+        cells_of(one),
+        0,
+        cards,
+        Modelling(one.plan.workload, GPU, COSTS),
+        64,
+        prices,
+        key=key,
+        **options,
+    )
 
 
 def test_each_card_has_its_crossover_speed_up_step_and_limits_at_the_persons_batch():
@@ -72,7 +87,7 @@ def test_a_card_that_may_be_ahead_at_once_stands_before_one_that_crosses_and_the
         "open above": make_curve(lambda _: 20.0, BATCHES, -0.5, 0.5),
         "never": make_curve(lambda _: 100.0, BATCHES, -0.1, 0.1),
     }
-    (row,) = compare(one, answer, (CARD,), COSTS, 64)
+    (row,) = compare(one, answer, 0, (CARD,), Modelling(one.plan.workload, GPU, COSTS), 64)
     rows = [
         replace(row, spec=CARD.model_copy(update={"name": name}), crossover=cross(one, answer, curve))
         for name, curve in made.items()
@@ -83,10 +98,10 @@ def test_a_card_that_may_be_ahead_at_once_stands_before_one_that_crosses_and_the
 def test_a_withheld_card_is_last_by_every_key_with_its_reason(monkeypatch: pytest.MonkeyPatch):
     real = card_curve
 
-    def withheld_for_fast(spec, workload, target, batches, *rest):
+    def withheld_for_fast(spec, how, batches, recordings):
         if spec.name == "Fast":
             return make_curve(lambda _: 1.0, batches, withheld=batches, gpu="Fast")
-        return real(spec, workload, target, batches, *rest)
+        return real(spec, how, batches, recordings)
 
     monkeypatch.setattr("core.hardware.compare.card_curve", withheld_for_fast)
     for key in ("crossover", "speed_up", "cost"):
@@ -97,7 +112,7 @@ def test_a_withheld_card_is_last_by_every_key_with_its_reason(monkeypatch: pytes
 
 
 def test_limits_are_ranges_of_batches_without_gap_and_a_million_samples_cost_the_price_of_their_time():
-    one = card_curve(CARD, Workload(network=network_from_name("784-512-512-10")), GPU, (1, 64, 4096, 65536), COSTS)
+    one = card_curve(CARD, HOW, (1, 64, 4096, 65536))
     found = limits_of(one)
     assert found[0].by in ("launch", "host")
     assert found[-1].by in ("arithmetic", "bandwidth")
@@ -121,8 +136,6 @@ def test_the_cpu_is_the_faster_of_two_at_the_largest_batch():
     assert cpu_index(gpus, cells_of(gpus)) is None
     imported = one.model_copy(update={"plan": None})
     assert cpu_index(imported, cells_of(one)) is None
-    with pytest.raises(ValueError, match="there is no workload to model"):
-        compare(imported, cells_of(one), (CARD,), COSTS, 64)
 
 
 def test_batches_are_two_a_doubling_with_the_measured_and_the_persons():
@@ -135,9 +148,8 @@ def test_batches_are_two_a_doubling_with_the_measured_and_the_persons():
 
 @pytest.mark.parametrize("execution", ["graph", "xla"])
 def test_no_point_of_the_roofline_is_above_it_and_its_peak_is_that_of_the_precision(execution: str):
-    workload = Workload(network=network_from_name("784-512-512-10"))
-    target = Target(device="gpu:0", execution=execution)
-    points = roofline(CARD, workload, target, card_curve(CARD, workload, target, BATCHES, COSTS), "keras")
+    how = Modelling(WORKLOAD, Target(device="gpu:0", execution=execution), COSTS)
+    points = roofline(CARD, how, card_curve(CARD, how, BATCHES))
     assert len(points) == len(BATCHES)
     for one in points:
         assert one.reached_tflops <= one.attainable_tflops <= CARD.fp32_tflops
@@ -148,16 +160,14 @@ def test_no_point_of_the_roofline_is_above_it_and_its_peak_is_that_of_the_precis
 
 
 def test_a_fused_build_moves_less_for_its_arithmetic():
-    workload = Workload(network=network_from_name("784-512-512-10"))
-    target = Target(device="gpu:0", execution="graph")
-    curve = card_curve(CARD, workload, target, BATCHES, COSTS)
-    keras, fused = (roofline(CARD, workload, target, curve, build) for build in ("keras", "fused"))
+    how = Modelling(WORKLOAD, Target(device="gpu:0", execution="graph"), COSTS)
+    curve = card_curve(CARD, how, BATCHES)
+    keras, fused = (roofline(CARD, how.with_build(build), curve) for build in ("keras", "fused"))
     assert all(a.intensity < b.intensity for a, b in zip(keras, fused, strict=True))
     assert fused[-1].reached_tflops == pytest.approx(keras[-1].reached_tflops, rel=0.05)  # products dominate
 
 
 def test_the_peak_is_that_of_the_precision():
     card = CARD.model_copy(update={"half_tflops": 120.0})
-    workload = Workload(network=network_from_name("784-512-512-10"))
-    assert roof_of(card, workload, GPU) == 15.0
-    assert roof_of(card, workload, Target(device="gpu:0", precision="mixed_float16")) == 120.0
+    assert roof_of(card, HOW) == 15.0
+    assert roof_of(card, Modelling(WORKLOAD, Target(device="gpu:0", precision="mixed_float16"), COSTS)) == 120.0

@@ -13,9 +13,9 @@ from core.analysis.statistics import t_quantile
 from core.base.evidence import Warning
 from core.hardware.constants import constants
 from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_to_be_true
-from core.hardware.host import Conditions
+from core.hardware.curve import card_curve
+from core.hardware.host import Conditions, Modelling
 from core.hardware.model import predict
-from core.hardware.plausible import card_curve
 from core.rounds.answer.answer import Machine
 from core.rounds.answer.observations import ALLOWANCE, ALLOWANCE_DF
 from core.workload.spec import Target
@@ -219,10 +219,9 @@ def test_what_would_have_to_be_true_makes_both_take_the_same_time(fact: str):
     costs = make_costs(step_us=100.0, op_us=0.5)
     run = cpu_run(lambda b: 0.5 * b**0.5, BATCHES)
     workload, batch = run.plan.workload, 16
-    curve = card_curve(CARD, workload, GPU, BATCHES, costs, conditions=Conditions(fed=True))
-    read = what_would_have_to_be_true(
-        CARD, workload, GPU, costs.host, run, cells_of(run), curve, batch, conditions=Conditions(fed=True)
-    )
+    how = Modelling(workload, GPU, costs, Conditions(fed=True))
+    curve = card_curve(CARD, how, BATCHES)
+    read = what_would_have_to_be_true(run, cells_of(run), 0, CARD, how, curve, batch)
     one = next(each for each in read if each.fact == fact)
     assert one.now == getattr(CARD, fact)
     assert one.sentence.startswith("Modelled: for Card 1 to meet 1 thread at batch 16, its ")
@@ -241,7 +240,7 @@ def test_what_would_have_to_be_true_makes_both_take_the_same_time(fact: str):
 def test_resident_data_have_no_link_to_improve_and_far_batches_no_reading():
     costs = make_costs()
     run = cpu_run(cpu_ms, BATCHES)
-    curve = card_curve(CARD, run.plan.workload, GPU, BATCHES, costs)
-    arguments = (CARD, run.plan.workload, GPU, costs.host, run, cells_of(run), curve)
+    how = Modelling(run.plan.workload, GPU, costs)
+    arguments = (run, cells_of(run), 0, CARD, how, card_curve(CARD, how, BATCHES))
     assert [one.fact for one in what_would_have_to_be_true(*arguments, 16)] == ["launch_us", "bandwidth_gb_s"]
     assert what_would_have_to_be_true(*arguments, 4096) == ()

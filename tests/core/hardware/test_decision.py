@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 
 from core.hardware.compare import CardReading, compare
 from core.hardware.crossing import ModelledSpeedUp, cross, speed_up
-from core.hardware.decision import CardDecision, Modelling, Narrowed, about, decide, headline, remedy_words, standing_of
-from core.hardware.host import Conditions, costs_of_kind
-from core.hardware.recorded import RecordedStep
+from core.hardware.curve import RecordedStep
+from core.hardware.decision import CardDecision, Narrowed, about, decide, headline, remedy_words, standing_of
+from core.hardware.host import Modelling, costs_of_kind
 from core.workload.spec import Target
 from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
 BATCHES = (1, 8, 64, 512)
 RUN = cpu_run(lambda b: 0.1 * b**0.8, BATCHES)
 ANSWER = cells_of(RUN)
+GPU = Target(device="gpu:0")
 CPU = f"the CPU's best ({RUN.names[0]})"
-(ROW,) = compare(RUN, ANSWER, (CARD,), make_costs(), 64)
-HOW = Modelling(RUN.plan.workload, Target(device="gpu:0"), costs_of_kind("desktop", "graph"), Conditions())
+(ROW,) = compare(RUN, ANSWER, 0, (CARD,), Modelling(RUN.plan.workload, GPU, make_costs()), 64)
+HOW = Modelling(RUN.plan.workload, GPU, costs_of_kind("desktop", "graph"))
 
 
 def ratio(low: float, high: float) -> ModelledSpeedUp:

@@ -11,11 +11,10 @@ import pytest
 from core.hardware.catalogue import CardPrice
 from core.hardware.compare import compare, roofline
 from core.hardware.crossing import what_would_have_to_be_true
-from core.hardware.decision import Decision, Modelling, decide
+from core.hardware.curve import CardCurve, RecordedStep, card_curve
+from core.hardware.decision import Decision, decide
 from core.hardware.export import comparison_data, curve_data, roofline_data
-from core.hardware.host import Conditions, costs_of_kind
-from core.hardware.plausible import card_curve
-from core.hardware.recorded import CardCurve, RecordedStep
+from core.hardware.host import Conditions, Modelling, costs_of_kind
 from core.workload.spec import Target
 from simulated.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 from simulated.runs import make_plan
@@ -70,7 +69,15 @@ def points_of(value: Any) -> Iterator[dict[str, Any]]:
 def table():
     run = cpu_run(lambda b: 0.1 * b**0.8, BATCHES)
     cards = (CARD, CARD.model_copy(update={"name": "Card 2", "launch_us": 30.0}))
-    return run, compare(run, cells_of(run), cards, COSTS, 64, {CARD.name: PRICE})
+    return run, compare(
+        run,
+        cells_of(run),
+        0,
+        cards,
+        Modelling(run.plan.workload, GPU, COSTS),
+        64,
+        {CARD.name: PRICE},
+    )
 
 
 def recorded_curve() -> CardCurve:
@@ -87,15 +94,14 @@ def decision(readings: Any) -> Decision:
 def everything() -> list[Any]:
     run, readings = table()
     curve = readings[0].curve
-    needed = what_would_have_to_be_true(
-        CARD, WORKLOAD, GPU, COSTS.host, run, cells_of(run), curve, 64, conditions=Conditions(fed=True)
-    )
+    how = Modelling(WORKLOAD, GPU, COSTS, Conditions(fed=True))
+    needed = what_would_have_to_be_true(run, cells_of(run), 0, CARD, how, curve, 64)
     return [
         comparison_data(readings, decision(readings), COSTS),
         curve_data(recorded_curve(), COSTS),
         curve_data(curve, ASSUMED),
         [dataclasses.asdict(each) for each in needed],
-        roofline_data(CARD, roofline(CARD, WORKLOAD, GPU, curve, "keras")),
+        roofline_data(CARD, roofline(CARD, Modelling(WORKLOAD, GPU, COSTS), curve)),
     ]
 
 
@@ -115,7 +121,7 @@ def test_what_is_modelled_is_called_nothing_else():
 
 def test_every_structure_that_figures_draw_from_has_labels():
     _, readings = table()
-    drawn = [*readings, *recorded_curve().known, *roofline(CARD, WORKLOAD, GPU, readings[0].curve, "keras")]
+    drawn = [*readings, *recorded_curve().known, *roofline(CARD, Modelling(WORKLOAD, GPU, COSTS), readings[0].curve)]
     assert drawn
     for one in drawn:
         assert list(unlabelled(one)) == []
@@ -143,6 +149,6 @@ def test_no_modelled_point_holds_more_than_asked_and_recorded_ones_and_the_host_
     assert recorded["label"] == "recorded"
     assert data["withheld"] == [{"batch": 512, "reason": "Nothing was ever measured there."}]
     assert data["corrected_by"] == "recorded on Card 1: a run"
-    curve = card_curve(CARD, WORKLOAD, GPU, (1,), COSTS)
+    curve = card_curve(CARD, Modelling(WORKLOAD, GPU, COSTS), (1,))
     assert curve_data(curve, COSTS)["host"]["label"] == "measured"
     assert curve_data(curve, ASSUMED)["host"]["label"] == "assumed"

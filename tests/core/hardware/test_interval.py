@@ -3,6 +3,7 @@ import math
 import pytest
 
 from core.hardware.catalogue import catalogue
+from core.hardware.host import USUAL
 from core.hardware.interval import (
     REGION_WORDS,
     ErrorClass,
@@ -19,7 +20,7 @@ from core.hardware.interval import (
 )
 from core.hardware.model import ModelledParts
 from core.workload.spec import Target
-from simulated.hardware import GPU, XLA, flat_errors, plain_constants, round_card, steady_host, workload
+from simulated.hardware import GPU, XLA, flat_errors, plain_constants, round_card, settings_of, steady_host, workload
 
 KNOWN = {"model": plain_constants(), "known": flat_errors()}
 LAUNCH, WORK = 1, 65_536
@@ -34,8 +35,9 @@ def card(**facts):
 
 
 def point(**changes) -> Modelled:
-    given = {"spec": card(), "workload": workload(), "target": GPU, "batch": WORK, "host": steady_host()}
-    found = modelled_step(**{**given, **KNOWN, **changes})
+    settings = {"workload": workload(), "target": GPU, "host": steady_host(), "conditions": USUAL} | changes
+    how = settings_of(*(settings.pop(name) for name in ("workload", "target", "host", "conditions")))
+    found = modelled_step(**{"spec": card(), "how": how, "batch": WORK, **KNOWN, **settings})
     assert isinstance(found, Modelled)
     return found
 
@@ -146,7 +148,7 @@ def test_thin_evidence_widens_by_its_factors_and_is_named() -> None:
     ],
 )
 def test_what_nothing_was_measured_of_is_withheld_with_the_reason(spec, network: str, words: str) -> None:
-    found = modelled_step(spec, workload(network), GPU, 8, steady_host())
+    found = modelled_step(spec, settings_of(workload(network)), 8)
     assert isinstance(found, Withheld)
     assert words in found.reason
     assert found.reason.endswith(".")
@@ -178,7 +180,7 @@ def test_families_follow_from_the_layers(network: str, family: str) -> None:
 def test_every_card_of_the_catalogue_gets_a_number_or_a_reason() -> None:
     for card in catalogue().values():
         for batch in (1, 256, 65_536):
-            one = modelled_step(card, workload(), GPU, batch, steady_host())
+            one = modelled_step(card, settings_of(workload()), batch)
             if isinstance(one, Modelled):
                 assert 0 < one.low_ms <= one.step_ms <= one.high_ms < math.inf
             else:

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from core.hardware.compare import Against
-from core.hardware.recorded import CardCurve, RecordedStep
+from core.hardware.curve import CardCurve, RecordedStep
 from core.hardware.start_figure import overlay
 from core.rounds.answer.analyse import analyse
 from core.rounds.show.figures import speed_up_figure, step_time_figure

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from core.hardware import decision, interval, recorded
+from core.hardware import curve, decision, interval
 from core.hardware.catalogue import GpuSpec
 from core.hardware.crossing import ModelledSpeedUp, speed_up
-from core.hardware.decision import Modelling, Parts, narrowed, parts_of
-from core.hardware.host import Conditions, HostCosts, costs_of_kind
+from core.hardware.curve import card_curve
+from core.hardware.decision import Parts, narrowed, parts_of
+from core.hardware.host import USUAL, HostCosts, Modelling, costs_of_kind
 from core.hardware.host_study import as_if_measured
 from core.hardware.interval import Modelled
-from core.hardware.plausible import card_curve
 from core.rounds.run import Run
 from core.workload.spec import Target, Workload
 from simulated.hardware import flat_errors
@@ -36,7 +36,7 @@ KNOWN = flat_errors(between=0.3, within=0.1)
 
 @pytest.fixture(autouse=True)
 def known_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (interval, recorded, decision):
+    for module in (interval, curve, decision):
         monkeypatch.setattr(module, "errors", lambda: KNOWN)
 
 
@@ -55,11 +55,11 @@ def by_name(found: Any) -> dict[str, Any]:
 
 
 def modelling(costs: HostCosts) -> Modelling:
-    return Modelling(WORKLOAD, GPU, costs, Conditions())
+    return Modelling(WORKLOAD, GPU, costs)
 
 
 def seen(costs: HostCosts, batch: int = 64, card: GpuSpec = CARD, **options: Any) -> tuple[ModelledSpeedUp, Modelled]:
-    curve = card_curve(card, WORKLOAD, GPU, BATCHES, costs, **options)
+    curve = card_curve(card, Modelling(WORKLOAD, GPU, costs), BATCHES, **options)
     found = speed_up(cells_of(RUN), curve, batch)
     step = next(point for point in curve.known if point.batch == batch)
     assert found is not None
@@ -154,14 +154,14 @@ def test_a_recorded_sweep_that_confirms_the_model_narrows_it_to_what_was_said(re
     found, step = seen(costs, card=card)
     said = by_name(narrowed(found, step, parts_of(card, step, modelling(costs))))["recorded sweep"]
     other = Workload(network="784-256-256-10")
-    as_modelled = card_curve(card, other, GPU, BATCHES, costs)
+    as_modelled = card_curve(card, Modelling(other, GPU, costs), BATCHES)
     cells = tuple(
         replace(cell, target=0, batch=point.batch, step_ms=point.step_ms, low_ms=None, high_ms=None)
         for cell, point in zip(
             [cell for cell in cells_of(RUN).cells if cell.target == 0], as_modelled.known, strict=True
         )
     )
-    sweep = recorded.Recording(card.name, "r1", "another", other, GPU, Conditions(), cells, "recorded")
+    sweep = curve.Recording(card.name, "r1", "another", other, GPU, USUAL, cells, "recorded")
     after, _ = seen(costs, card=card, recordings=(sweep,))
     assert (said.low, said.high) == pytest.approx((after.low, after.high), rel=1e-6)
     assert found.low < said.low < said.high < found.high

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from core.figures.style import on_dark
 from core.hardware.catalogue import catalogue
+from core.hardware.curve import CardCurve
 from core.hardware.figures import published_figure
 from core.hardware.interval import Modelled
 from core.hardware.published import (
@@ -20,7 +21,6 @@ from core.hardware.published import (
     modelled_curve,
     published_run,
 )
-from core.hardware.recorded import CardCurve
 from core.rounds.answer.analyse import analyse
 from core.rounds.show.figures import speed_up_figure, step_time_figure
 from simulated.hosts import make_curve

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from core.networks.families import network_from_name
 from core.rounds.answer.analyse import analyse
 from core.studies.batch.answer import batch_answer
-from core.studies.batch.prices import Price
-from core.studies.batch.shapes import MemoryLimit, Quantity
+from core.studies.batch.shapes import MemoryLimit, Price, Quantity
 from core.studies.batch.times import product, step_curve
 from core.workload.spec import Workload
 from simulated.noises import BATCH, TRUE_STEPS, exact_noise_study, make_noise_study

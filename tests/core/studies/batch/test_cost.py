@@ -6,8 +6,7 @@ import pytest
 
 from core.rounds.answer.analyse import analyse
 from core.studies.batch.cost import cost_answers, cost_of
-from core.studies.batch.prices import Price
-from core.studies.batch.shapes import Quantity
+from core.studies.batch.shapes import Price, Quantity
 from simulated.runs import make_run
 
 NAMES = ("cpu,threads=1", "cpu,threads=2")

@@ -19,8 +19,7 @@ from core.studies.batch.figures import (
     throughput_figure,
     time_to_loss_figure,
 )
-from core.studies.batch.prices import Price
-from core.studies.batch.shapes import BatchAnswer, MemoryLimit
+from core.studies.batch.shapes import BatchAnswer, MemoryLimit, Price
 from core.studies.memory.answer import LargestBatch, memory_answer, predict_memory
 from core.studies.memory.figures import LIMIT_COLOUR, memory_figure, parts_figure
 from core.studies.memory.record import MemoryPlan

@@ -6,8 +6,7 @@ from core.rounds.answer.analyse import analyse
 from core.studies.batch.answer import batch_answer
 from core.studies.batch.export import batch_data
 from core.studies.batch.figures import cost_figure, memory_walls, throughput_figure
-from core.studies.batch.prices import Price
-from core.studies.batch.shapes import MemoryLimit
+from core.studies.batch.shapes import MemoryLimit, Price
 from simulated.noises import make_noise_study
 from tests.support.figures import trace, words
 from tests.support.targets import run_of

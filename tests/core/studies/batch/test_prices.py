@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from core.studies.batch.prices import Price, check_prices
+from core.studies.batch.shapes import Price, check_prices
 
 
 def test_a_price_is_read_from_its_notation():

@@ -9,8 +9,8 @@ import pytest
 
 from core.base.evidence import Interference, ProcessUse, Warning
 from core.base.schema import UserError
-from core.hardware.host import costs_of_kind
-from core.hardware.plausible import card_curve
+from core.hardware.curve import card_curve
+from core.hardware.host import Modelling, costs_of_kind
 from core.selfcheck.record import UNSAID
 from core.studies.kind import Context
 from core.studies.runner import Cancelled
@@ -75,7 +75,8 @@ def test_forty_steps_are_predicted_as_the_hardware_page_models_them() -> None:
     assert {one.batch for one in made} >= {1, 8192}
     for number, part in enumerate(parts()):
         execution = "xla"  # what Keras chooses for each of these networks
-        curve = card_curve(SPEC, part.workload, GPU, part.batches, costs_of_kind(HOST, execution), CONDITIONS)
+        how = Modelling(part.workload, GPU, costs_of_kind(HOST, execution), CONDITIONS)
+        curve = card_curve(SPEC, how, part.batches)
         mine = [(one.batch, one.step_ms, one.low_ms, one.high_ms) for one in made if one.part == number]
         assert mine == [(one.batch, one.step_ms, one.low_ms, one.high_ms) for one in curve.known]
 

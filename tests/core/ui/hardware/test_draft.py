@@ -8,7 +8,7 @@ import pytest
 from core.hardware.catalogue import CardPrice, catalogue
 from core.hardware.compare import compare, sort_readings
 from core.hardware.decision import decide
-from core.hardware.host import Conditions
+from core.hardware.host import Conditions, Modelling
 from core.hardware.interval import REGION_WORDS, errors
 from core.rounds.answer.best_cpu import cpu_targets
 from core.ui.hardware import draft
@@ -26,7 +26,7 @@ DRAFT = draft.OwnDraft("Ours", 20.0, None, 16.0, 500.0, "PCIe 4.0 x16", None, No
 
 def readings(batch: int = 60, prices: dict[str, CardPrice] | None = None) -> Any:
     shown = [CARDS[name] for name in ("T4", "H100-SXM", "Apple-M1", "RTX-4090")]
-    return compare(RUN, ANSWER, shown, make_costs(), batch, prices)
+    return compare(RUN, ANSWER, 0, shown, Modelling(RUN.plan.workload, USUAL.target, make_costs()), batch, prices)
 
 
 def rows_of(found: Any) -> list[dict[str, str]]:

@@ -1,28 +1,24 @@
 """Conditions that nobody named: which are plausible for a card, and the interval that spans them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from core.hardware.catalogue import catalogue
-from core.hardware.crossing import cross
-from core.hardware.host import NAMED_BUILDS, Conditions, costs_of_kind, kinds
-from core.hardware.interval import Modelled
-from core.hardware.plausible import (
+from core.hardware.crossing import cross, if_named, named_sentence
+from core.hardware.curve import (
+    _named_curve,
     card_curve,
     cases_of,
     hosts_beside,
-    if_named,
     mixture_quantiles,
-    named_sentence,
 )
-from core.hardware.recorded import named_curve
+from core.hardware.host import NAMED_BUILDS, Conditions, Modelling, costs_of_kind, kinds
+from core.hardware.interval import Modelled
 from core.rounds.answer.analyse import analyse
 from core.workload.spec import Target, Workload
 from simulated.hosts import CARD, make_costs
 from simulated.runs import make_run
-from tests.core.hardware.test_recorded import THERE, recording
+from tests.core.hardware.test_curve import THERE, recording
 
 GPU = Target(device="gpu:0")
 SMALL, LARGE = Workload(network="784-512-512-10"), Workload(network="resnet8", mode="infer")
@@ -55,10 +51,10 @@ def test_every_card_has_hosts_and_weights_that_add_up_to_one(spec) -> None:
     hosts = hosts_beside(spec)
     assert set(hosts) <= set(kinds())
     assert sum(hosts.values()) == pytest.approx(1.0)
-    cases = cases_of(spec, SMALL, GPU, ANY_HOST, UNNAMED)
+    cases = cases_of(spec, Modelling(SMALL, GPU, ANY_HOST, UNNAMED))
     assert sum(case.weight for case in cases) == pytest.approx(1.0)
-    assert {case.conditions.build for case in cases} == set(NAMED_BUILDS)
-    assert {case.costs.kind for case in cases} == set(hosts)
+    assert {case.how.conditions.build for case in cases} == set(NAMED_BUILDS)
+    assert {case.how.costs.kind for case in cases} == set(hosts)
 
 
 def test_a_notebooks_card_is_beside_a_weak_machine_and_a_new_one_beside_a_new_machine() -> None:
@@ -71,19 +67,18 @@ def test_a_notebooks_card_is_beside_a_weak_machine_and_a_new_one_beside_a_new_ma
 
 def test_what_was_named_or_measured_is_used_alone() -> None:
     measured = make_costs()
-    (case,) = cases_of(CARD, SMALL, GPU, measured, Conditions(build="fused"))
-    assert (case.weight, case.costs, case.conditions.build) == (1.0, measured, "fused")
-    assert {case.costs for case in cases_of(CARD, SMALL, GPU, measured, UNNAMED)} == {measured}
-    named = card_curve(CARD, SMALL, GPU, (1, 64), measured, Conditions(build="keras"))
-    assert named == named_curve(CARD, SMALL, GPU, (1, 64), measured, Conditions(build="keras"))
+    (case,) = cases_of(CARD, Modelling(SMALL, GPU, measured, Conditions(build="fused")))
+    assert (case.weight, case.how.costs, case.how.conditions.build) == (1.0, measured, "fused")
+    assert {case.how.costs for case in cases_of(CARD, Modelling(SMALL, GPU, measured, UNNAMED))} == {measured}
+    how = Modelling(SMALL, GPU, measured, Conditions(build="keras"))
+    assert card_curve(CARD, how, (1, 64)) == _named_curve(CARD, how, (1, 64), ())
 
 
 @pytest.mark.parametrize("workload", [SMALL, LARGE])
 def test_the_interval_holds_the_time_under_every_plausible_condition(workload) -> None:
-    spanned = card_curve(CARD, workload, GPU, (1, 256), ANY_HOST, UNNAMED)
-    for case in cases_of(CARD, workload, GPU, ANY_HOST, UNNAMED):
-        target = case.conditions.as_built(GPU)
-        alone = named_curve(CARD, workload, target, (1, 256), case.costs, case.conditions)
+    spanned = card_curve(CARD, Modelling(workload, GPU, ANY_HOST, UNNAMED), (1, 256))
+    for case in cases_of(CARD, Modelling(workload, GPU, ANY_HOST, UNNAMED)):
+        alone = _named_curve(CARD, case.how, (1, 256), ())
         for wide, point in zip(spanned.known, alone.known, strict=True):
             assert wide.low_ms < point.step_ms < wide.high_ms
             assert "nobody named" in wide.basis
@@ -93,25 +88,20 @@ def test_the_interval_holds_the_time_under_every_plausible_condition(workload) -
 def test_a_card_of_which_a_run_was_recorded_ran_keras() -> None:
     recorded = recording(THERE, 1.3)  # another network, which moves the model without replacing it
     target = Target(device="gpu:0", execution="graph")
-    spanned = card_curve(CARD, SMALL, target, (1, 64), make_costs(), UNNAMED, [recorded])
-    assert spanned == card_curve(
-        CARD, SMALL, target, (1, 64), make_costs(), replace(UNNAMED, build="keras"), [recorded]
-    )
+    how = Modelling(SMALL, target, make_costs(), UNNAMED)
+    spanned = card_curve(CARD, how, (1, 64), [recorded])
+    assert spanned == card_curve(CARD, how.with_build("keras"), (1, 64), [recorded])
     assert spanned.corrected_by is not None
 
 
 def test_naming_the_build_gives_a_crossover_for_each() -> None:
     run = make_run(3)
     answer = analyse(run)
-    workload = run.plan.workload
-
-    def curve(conditions):
-        return card_curve(CARD, workload, GPU, (1, 8, 64, 512), make_costs(), conditions)
-
-    named = if_named(run, answer, 0, curve, UNNAMED)
+    how, batches = Modelling(run.plan.workload, GPU, make_costs(), UNNAMED), (1, 8, 64, 512)
+    named = if_named(run, answer, 0, CARD, how, batches)
     assert [build for build, _ in named] == list(NAMED_BUILDS)
     for build, crossing in named:
-        assert crossing == cross(run, answer, curve(Conditions(build=build)), 0)
+        assert crossing == cross(run, answer, card_curve(CARD, how.with_build(build), batches), 0)
     assert named_sentence(named).startswith("If its code were named: with Keras 3 ")
-    assert if_named(run, answer, 0, curve, Conditions(build="fused")) == ()
+    assert if_named(run, answer, 0, CARD, how.with_build("fused"), batches) == ()
     assert named_sentence(()) == ""

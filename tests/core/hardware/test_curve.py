@@ -10,18 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.catalogue import catalogue
-from core.hardware.host import USUAL, Conditions, HostCosts
-from core.hardware.interval import Modelled, Withheld, errors, modelled_step
-from core.hardware.plausible import card_curve
-from core.hardware.recorded import (
-    SPAN_95,
+from core.hardware.curve import (
     CardCurve,
     RecordedStep,
     Recording,
+    card_curve,
     card_share,
     credibility,
     recordings_of,
 )
+from core.hardware.host import USUAL, Conditions, HostCosts, Modelling
+from core.hardware.interval import Modelled, Withheld, errors, modelled_step
 from core.networks.families import network_from_name
 from core.rounds.answer.answer import CellStats
 from core.workload.spec import Pipeline, Target, Workload
@@ -40,7 +39,7 @@ def recording(workload: Workload, factor, batches=BATCHES, gpu=CARD.name, target
     """Return a run whose step times are ``factor`` times the model's."""
     cells = []
     for batch in batches:
-        there = modelled_step(CARD, workload, target, batch, COSTS.host, conditions)
+        there = modelled_step(CARD, Modelling(workload, target, COSTS, conditions), batch)
         assert isinstance(there, Modelled)
         ms = there.step_ms * (factor(batch) if callable(factor) else factor)
         cells.append(CellStats(0, batch, 20, ms, 0.98 * ms, 1.03 * ms))
@@ -50,11 +49,11 @@ def recording(workload: Workload, factor, batches=BATCHES, gpu=CARD.name, target
 
 
 def curve(*recordings: Recording, batches=BATCHES, conditions=USUAL, target=GPU) -> CardCurve:
-    return card_curve(CARD, HERE, target, batches, COSTS, conditions, recordings)
+    return card_curve(CARD, Modelling(HERE, target, COSTS, conditions), batches, recordings)
 
 
 def plain(batch: int) -> Modelled:
-    one = modelled_step(CARD, HERE, GPU, batch, COSTS.host)
+    one = modelled_step(CARD, Modelling(HERE, GPU, COSTS), batch)
     assert isinstance(one, Modelled)
     return one
 
@@ -97,7 +96,7 @@ def test_recordings_of_other_circumstances_replace_nothing(other: dict):
 def test_other_workloads_on_the_card_move_the_model_by_what_cards_have_in_common():
     region = plain(1).region
     found = errors().classes[f"dense/{region}/train"]
-    share = card_share(found.between, (found.high_95 - found.low_95) / SPAN_95)
+    share = card_share(found)
     one, two = curve(recording(THERE, 1.5)), curve(recording(THERE, 1.5), recording(FURTHER, 1.5))
     for made, number in ((one, 1), (two, 2)):
         weight, _ = credibility(share, number)
@@ -116,7 +115,7 @@ def test_other_workloads_on_the_card_move_the_model_by_what_cards_have_in_common
 def test_another_family_says_nothing_of_this_one(monkeypatch: pytest.MonkeyPatch):
     foreign = recording(THERE, 1.5)
     assert curve(foreign) != curve()
-    monkeypatch.setattr("core.hardware.recorded.family_of", lambda one: "cnn" if one == THERE else "dense")
+    monkeypatch.setattr("core.hardware.curve.family_of", lambda one: "cnn" if one == THERE else "dense")
     assert curve(foreign) == curve()
 
 
@@ -132,7 +131,7 @@ def test_the_corrected_interval_covers_what_it_says_where_errors_are_drawn_as_as
     """Draw card and workload parts anew each time: the predictor's 95 % interval covers the next workload's error."""
     rng = np.random.default_rng(5)
     between, within = 0.2, 0.1
-    share = card_share(between, within)
+    share = between**2 / (between**2 + within**2)
     for recorded in (1, 3):
         weight, left = credibility(share, recorded)
         card = rng.normal(0, between, 20_000)
@@ -154,7 +153,7 @@ def test_where_the_model_is_withheld_a_recording_is_a_number_and_limited_as_the_
     def unbounded(*arguments):
         return replace(modelled_step(*arguments), low_ms=0.0, high_ms=math.inf)
 
-    monkeypatch.setattr("core.hardware.recorded.modelled_step", unbounded)
+    monkeypatch.setattr("core.hardware.curve.modelled_step", unbounded)
     first, second = curve(one, batches=(1, 8)).points
     assert isinstance(first, Withheld)
     assert "too little evidence" in first.reason
@@ -164,14 +163,14 @@ def test_where_the_model_is_withheld_a_recording_is_a_number_and_limited_as_the_
     expected = plain(65536).limited_by
     assert expected != "host"
     withheld = Withheld(CARD.name, 65536, "Nothing.")
-    monkeypatch.setattr("core.hardware.recorded.modelled_step", lambda *_: withheld)
+    monkeypatch.setattr("core.hardware.curve.modelled_step", lambda *_: withheld)
     (point,) = curve(one, batches=(65536,)).points
     assert isinstance(point, RecordedStep)
     assert point.limited_by == expected
 
 
 def test_the_hosts_own_interval_widens_the_models():
-    sure, unsure = (card_curve(CARD, HERE, GPU, (1,), make_costs(spread=s)).points[0] for s in (1.0, 3.0))
+    sure, unsure = (card_curve(CARD, Modelling(HERE, GPU, make_costs(spread=s)), (1,)).points[0] for s in (1.0, 3.0))
     assert isinstance(sure, Modelled)
     assert isinstance(unsure, Modelled)
     assert unsure.step_ms == sure.step_ms
@@ -189,7 +188,7 @@ def test_what_fit_costs_widens_the_interval_of_steps_under_fit_alone():
     unsure = replace(sure, fit=replace(sure.fit, low_us=low_us, high_us=high_us))
 
     def point(costs: HostCosts, conditions: Conditions) -> Modelled:
-        (found,) = card_curve(CARD, HERE, GPU, (1,), costs, conditions).known
+        (found,) = card_curve(CARD, Modelling(HERE, GPU, costs, conditions), (1,)).known
         return found
 
     assert point(unsure, USUAL) == point(sure, USUAL)
