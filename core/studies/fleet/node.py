@@ -6,6 +6,7 @@ gone, and it ends by itself. Independent of Ray.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections import deque
@@ -25,17 +26,10 @@ from core.rounds.plan import check_fits
 from core.rounds.run import Run
 from core.studies.fleet import messages
 from core.studies.fleet.messages import Ended, Item, Waits
+from core.studies.here import Instruments, measure_here
 from core.studies.progress import Progress
-from core.studies.runner import (
-    Cancelled,
-    InterferenceSource,
-    MeterSource,
-    Stop,
-    StudyTools,
-    metering,
-    now,
-    watching,
-)
+from core.studies.runner import Cancelled, InterferenceSource, MeterSource, NullRecorder, Stop, StudyTools, now
+from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.supervisor import run_sweep
 from core.userdata.source import check_data
 from core.worker.clock import Clock, WallClock
@@ -63,8 +57,7 @@ class NodeRun:
         interference: Callable[[], InterferenceSource | None] = InterferenceSampler,
         meter: Callable[[], MeterSource | None] = Meter,
     ) -> None:
-        self._launcher, self._clock = launcher, clock or WallClock()
-        self._interference, self._meter = interference, meter
+        self._instruments = Instruments(launcher, clock or WallClock(), interference, meter)
         self._stop = Stop()
         self._changed = threading.Condition()
         self._items: deque[bytes] = deque()
@@ -125,9 +118,8 @@ class NodeRun:
         try:
             unhindered()  # for this thread; its children inherit it
             self._refuse(run)
-            with self._machine(run) as held:
-                run = run.model_copy(update={"environment": capture_environment(), "created_at": now()})
-                self._sweep(run, recorder, held)
+            task = dataclasses.replace(SWEEP, run=_sweep)
+            measure_here(task, run, recorder, self._follow, self._stop, self._instruments, lock=self._machine)
         except Cancelled:
             status = self._stop.status
         except UserError as error:
@@ -135,7 +127,7 @@ class NodeRun:
         except Exception as error:  # a defect ends this run, and is reported
             reason = f"It stopped: {error}"
         status, elapsed_s = recorder.ended or (status, elapsed_s)
-        if self._launcher is launch_processes:
+        if self._instruments.launcher is launch_processes:
             TEMPLATES.close()
         self._tell(Ended(status=status, elapsed_s=elapsed_s, reason=reason[: messages.MAX_SAID], refused=refused))
         with self._changed:
@@ -155,27 +147,18 @@ class NodeRun:
         if here.memory_available_bytes is not None:
             check_fits(plan, here.memory_available_bytes, here.limited_words)
 
-    def _sweep(self, run: Run, recorder: _Told, held: Held) -> None:
-        assert run.plan is not None
-        with ExitStack() as stack:
-            source = stack.enter_context(watching(self._interference, run.plan.targets))
-            meter = stack.enter_context(metering(self._meter))
-
-            def report(progress: Progress) -> None:
-                held.ends_in(progress.remaining_s)
-                self._progress = progress
-                self._see_alone()
-
-            run_sweep(StudyTools(self._launcher, self._clock, self._stop, source, report, recorder, meter=meter), run)
+    def _follow(self, progress: Progress) -> None:
+        self._progress = progress
+        self._see_alone()
 
     @contextmanager
-    def _machine(self, run: Run) -> Iterator[Held]:
+    def _machine(self, title: str) -> Iterator[Held]:
         """Acquire this machine's lock, waiting while another measurement holds it. Raises Cancelled."""
         told = ""
         with ExitStack() as stack:
             while True:
                 try:
-                    held = stack.enter_context(machine_lock(run.name))
+                    held = stack.enter_context(machine_lock(title))
                     break
                 except Busy as busy:
                     if str(busy) != told:
@@ -199,7 +182,12 @@ class NodeRun:
             self._changed.notify_all()
 
 
-class _Told:
+def _sweep(tools: StudyTools, run: Run) -> Run:
+    """Measure a run, once this machine is free, with its environment of that moment."""
+    return run_sweep(tools, run.model_copy(update={"environment": capture_environment(), "created_at": now()}))
+
+
+class _Told(NullRecorder):
     """Recorder that sends what it is given. ``ended`` is the run's final status and its seconds."""
 
     def __init__(self, tell: Callable[..., None]) -> None:
@@ -216,5 +204,3 @@ class _Told:
 
     def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:  # noqa: ARG002
         self.ended = status, elapsed_s
-
-    def delete(self, run_id: str) -> None: ...

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,9 @@ def test_a_budget_and_a_cancellation_keep_what_was_measured(
     engine.jobs.wait(30)
     record = engine.jobs.snapshot("startup").record  # type: ignore[union-attr]
     assert (len(record.starts_ms), record.status) == (3, "finished")
-    launch = machine.launch
-    engine.jobs._launcher = lambda targets, s, *_: [engine.jobs.cancel(), launch(targets, s)][1]  # during a start
+    launch, instruments = machine.launch, engine.jobs._instruments
+    stopping = lambda targets, s, *_: [engine.jobs.cancel(), launch(targets, s)][1]  # noqa: E731  during a start
+    engine.jobs._instruments = replace(instruments, launcher=stopping)
     study_id = measure(engine, toy, 8)
     assert engine.store.study(toy, study_id).status == "cancelled"
     assert len(engine.store.study(toy, study_id).starts_ms) == 1
