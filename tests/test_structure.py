@@ -43,6 +43,7 @@ LAYERS = (
     "core.studies.kind",
     "core.studies.store_queue",
     "core.studies.here",
+    "core.studies.pitfalls",
     "core.studies.sweep",
     "core.studies.check",
     "core.studies.resolution",

@@ -29,6 +29,7 @@ from core.cli.frontier import frontier_command
 from core.cli.gpus import gpus_command
 from core.cli.memory import memory_command
 from core.cli.pipeline import pipeline_command
+from core.cli.pitfalls import pitfalls_command
 from core.cli.predict import predict_command
 from core.cli.prune import prune
 from core.cli.report import report
@@ -58,6 +59,7 @@ for command in (
     resolution_command,
     fleet_command,
     trace,
+    pitfalls_command,
     *STUDIES,
     gpus_command,
     predict_command,

@@ -22,6 +22,7 @@ from core.base.text import json_text
 from core.cli.files import FILE, Failure, check_writable, conclude, refusing, together, write_out
 from core.cli.lists import ListsCommand
 from core.cli.terminal import say, shown_progress
+from core.rounds.run import Run
 from core.studies.kind import Context, Kind, Task
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, NullRecorder, Stop
@@ -199,6 +200,17 @@ class History:
         if (missing := self.queue.unwritten()) is not None:
             say(f"{missing} --out keeps what is measured.")
         self._store.close()
+
+    def run(self, run_id: str) -> Run | None:
+        """Return a stored run; None without a history, or if it has no such run."""
+        from core.store import RunNotFound
+
+        if self._store is None:
+            return None
+        try:
+            return self._store.load(run_id)
+        except RunNotFound:
+            return None
 
     def records(self, kind: Kind[Any, R, Any]) -> tuple[R, ...]:
         """Return stored records of a kind, newest first; unreadable ones are reported and left out."""

@@ -15,7 +15,7 @@ from core.studies.pipeline.plan import PipelinePlan
 from core.studies.registry import kinds
 from core.studies.resolution.record import resolution_plan
 from core.studies.sweep.kind import new_run
-from core.ui.overhead.tracing import TRACE, Asked
+from core.studies.sweep.trace import TRACE, CellToTrace
 from core.workload.spec import Target, Workload
 from simulated import validations
 from simulated.runs import make_run, on_card
@@ -50,5 +50,5 @@ def test_every_kind_says_where_it_measures(kind: Any) -> None:
 
 
 def test_a_trace_is_of_one_target() -> None:
-    assert TRACE.targets(Asked(RUN, 1, 8)) == (GPU,)
-    assert not any(target.is_gpu for target in TRACE.targets(Asked(RUN, 0, 8)))
+    assert TRACE.targets(CellToTrace(RUN, 1, 8)) == (GPU,)
+    assert not any(target.is_gpu for target in TRACE.targets(CellToTrace(RUN, 0, 8)))
