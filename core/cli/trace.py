@@ -20,7 +20,7 @@ from core.cli.terminal import show, show_json
 from core.rounds.run import Run
 from core.rounds.show.imports import MAX_BYTES
 from core.studies.sweep.trace import TRACE, CellToTrace, traceable_batches, why_untraceable
-from core.traces.record import PARTS, DeviceTrace, HostOp, Part, TracedCell, TraceReport
+from core.traces.record import PARTS, STEPS_FROM, DeviceTrace, HostOp, Part, TracedCell, TraceReport
 from core.workload.names import all_of
 
 PATTERN = "*.xplane.pb"
@@ -36,11 +36,6 @@ _GPU_WORDS: dict[Part, str] = {
     "other": "other",
 }
 _CPU_WORDS = _GPU_WORDS | {"launch": "framework between operations"}
-_STEPS_FROM = {
-    "steps line": "marked in the trace",
-    "host steps": "from the steps annotated on the host",
-    "whole trace": "the whole trace as one step",
-}
 
 
 @click.command()
@@ -249,7 +244,7 @@ def trace_text(title: str, report: TraceReport) -> str:
 
 def _device_lines(device: DeviceTrace) -> list[str]:
     mean, words = device.mean(), _CPU_WORDS if device.device == "CPU" else _GPU_WORDS
-    steps = f"{counted(len(device.steps), 'step')} ({_STEPS_FROM[device.steps_from]})"
+    steps = f"{counted(len(device.steps), 'step')} ({STEPS_FROM[device.steps_from]})"
     works = "operation" if device.device == "CPU" else "kernel"
     parts: tuple[Part, ...] = ("compute", "input", "launch") if device.device == "CPU" else PARTS
     rows = [(words[part], mean.part_ms(part), f"{percent(mean.part_ms(part) / mean.step_ms, 1)}") for part in parts]
