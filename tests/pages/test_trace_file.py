@@ -114,7 +114,8 @@ def test_the_file_can_be_closed_and_a_link_to_a_run_closes_it(engine: Any) -> No
     at = opened(engine, "vm.xplane.pb", gpu_trace().data())
     at.button(key="close-trace").click().run()
     assert STEPS not in chart_titles(at)
-    at.file_uploader[0].upload("vm.xplane.pb", gpu_trace().data()).run()
+    at.session_state[f"folded-{trace_file.OPEN}"] = True
+    at.run().file_uploader[0].upload("vm.xplane.pb", gpu_trace().data()).run()
     assert STEPS in chart_titles(at)
     at.query_params["run"] = next(summary.id for summary in engine.store.summaries())
     at.run()

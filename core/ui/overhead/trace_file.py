@@ -28,6 +28,10 @@ from core.ui.words import plain
 OPEN = "Open a trace file"
 MAX_UPLOAD_MB = 32
 MAX_BYTES = MAX_UPLOAD_MB * 2**20  # the field's own limit is checked in the browser only
+ACCEPTED = (
+    "A trace of TensorFlow's or JAX's profiler (*.xplane.pb), or one of PyTorch's (*.json or *.json.gz, by "
+    "export_chrome_trace). It is read here and not kept. In a terminal, “trace FILE” reads larger ones."
+)
 OPENED, PROBLEM, UPLOADS = "trace_file", "trace_file_problem", "trace_file_uploads"
 
 
@@ -49,10 +53,7 @@ def opened() -> Opened | None:
 
 def upload() -> None:
     """Draw the upload field, and why the last file could not be read."""
-    st.caption(
-        "A trace of TensorFlow's or JAX's profiler (*.xplane.pb), or one of PyTorch's (*.json or *.json.gz, by "
-        "export_chrome_trace). It is read here and not kept. In a terminal, “trace FILE” reads larger ones."
-    )
+    st.caption(plain(ACCEPTED))
     count = st.session_state.get(UPLOADS, 0)
     st.file_uploader(
         OPEN, type=["pb", "json", "gz"], max_upload_size=MAX_UPLOAD_MB, key=f"trace-upload-{count}",
@@ -75,6 +76,8 @@ def _take(key: str) -> None:
         return
     for name in ("run", "target", "batch"):
         st.query_params.pop(name, None)
+    st.session_state[f"folded-{OPEN}"] = False
+    st.toast(plain(f"{file.name} is open; it is shown at the top of this page."), icon=":material/upload_file:")
 
 
 def read(name: str, data: bytes) -> Opened:
