@@ -29,7 +29,6 @@ from core.rounds.show.export import cell_rows
 from core.studies.jobs import Jobs
 from core.studies.progress import Snapshot
 from core.studies.runner import NullRecorder
-from core.studies.store_queue import StudyStore
 from core.studies.sweep.kind import SWEEP, new_run
 from core.studies.sweep.presets import compared_targets
 from core.workload.spec import Mode, Optimizer, Target, Workload, parse_batches
@@ -192,20 +191,13 @@ def _network(model: Any) -> Network | str:
         raise UserError(f"{error} {CODE}") from None
 
 
-class _Forgetting(NullRecorder):
-    """A recorder that stores nothing."""
-
-    def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None: ...
-
-
 def _jobs(keep: bool) -> Jobs:
     """Return the job runner, with this machine's history or without one."""
-    store: StudyStore = _Forgetting()
-    if keep:
-        from core.store import Store
+    if not keep:
+        return Jobs(NullRecorder())
+    from core.store import Store
 
-        store = Store()
-    return Jobs(store)
+    return Jobs(Store())
 
 
 def _watched(jobs: Jobs) -> Snapshot:

@@ -22,10 +22,10 @@ from core.base.text import json_text
 from core.cli.files import FILE, Failure, check_writable, conclude, refusing, together, write_out
 from core.cli.lists import ListsCommand
 from core.cli.terminal import say, shown_progress
-from core.rounds.study import new_id
+from core.rounds.run import Run
 from core.studies.kind import Context, Kind, Task
 from core.studies.progress import Progress
-from core.studies.runner import Cancelled, NullRecorder, Stop, StudyTools, metering, watching
+from core.studies.runner import Cancelled, NullRecorder, Stop
 from core.studies.store_queue import StoreQueue
 from core.worker.protocol import Launcher
 
@@ -129,35 +129,24 @@ def measured(
     request. Raises BadInput if a requested GPU cannot be used.
     """
     from core.machine.environment import refuse_unusable
-    from core.machine.interference import InterferenceSampler
-    from core.machine.lock import machine_lock
-    from core.machine.meter import Meter
-    from core.worker import clock, process
+    from core.studies.here import Instruments, measure_here
 
-    targets = kind.targets(asked.plan)
     with refusing():
-        of_gpus = refuse_unusable(targets)
+        of_gpus = refuse_unusable(kind.targets(asked.plan))
     for line in (*asked.says, *of_gpus):
         say(line)
     last: Any = None
+    instruments = Instruments() if asked.launcher is None else Instruments(asked.launcher)
     try:
-        with (
-            machine_lock(kind.describe(asked.plan)) as held,
-            watching(InterferenceSampler, targets) as source,
-            metering(Meter) as meter,
-            shown_progress() as show,
-        ):
+        with shown_progress() as show:
 
             def report(progress: Progress) -> None:
                 nonlocal last
                 last = progress.record or last
-                held.ends_in(progress.remaining_s)
                 show(progress)
 
-            launcher = asked.launcher or process.launch_processes
             recorder = history.queue or NullRecorder()
-            tools = StudyTools(launcher, clock.WallClock(), stop, source, report, recorder, meter=meter)
-            record = kind.run(tools, asked.plan)
+            return measure_here(kind, asked.plan, recorder, report, stop, instruments, name=name), None
     except Cancelled:
         return None, None
     except (UserError, KeyboardInterrupt) as error:
@@ -165,9 +154,6 @@ def measured(
         if isinstance(error, UserError):
             return kept, Failure(str(error))
         return kept and kept.model_copy(update={"status": stop.status}), Failure("Stopped.")  # by the second signal
-    if history.queue is not None and isinstance(kind, Kind) and not kind.streams:
-        history.queue.add_study(kind.name, new_id(), record, name)
-    return record, None
 
 
 def measured_part(kind: Task[Any, R], asked: Asked, store: bool) -> R:
@@ -214,6 +200,17 @@ class History:
         if (missing := self.queue.unwritten()) is not None:
             say(f"{missing} --out keeps what is measured.")
         self._store.close()
+
+    def run(self, run_id: str) -> Run | None:
+        """Return a stored run; None without a history, or if it has no such run."""
+        from core.store import RunNotFound
+
+        if self._store is None:
+            return None
+        try:
+            return self._store.load(run_id)
+        except RunNotFound:
+            return None
 
     def records(self, kind: Kind[Any, R, Any]) -> tuple[R, ...]:
         """Return stored records of a kind, newest first; unreadable ones are reported and left out."""

@@ -1,21 +1,30 @@
-"""The ``trace`` command: the content of a profiler trace from any source, by device and step."""
+"""The ``trace`` command: one more cell of a stored run, or the content of a trace file, by device and step."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import click
 
-from core.base.files import is_folder, look, reason
-from core.base.numbers import counted, percent, table
+from core.base.files import is_folder, look, read_limited, reason
+from core.base.numbers import counted, number, percent, table
+from core.base.schema import UserError
 from core.base.text import in_lines, shown
-from core.cli.files import FILE, BadInput, json_flag, refusing
+from core.cli.devices import is_this_machine
+from core.cli.files import FILE, BadInput, check_writable, conclude, json_flag, read_file, refusing, write_out
+from core.cli.model_code import launcher_for, model_permission
+from core.cli.study_command import Asked, History, measured_part, store_option
 from core.cli.terminal import show, show_json
-from core.traces.record import PARTS, DeviceTrace, HostOp, Part, TraceReport
+from core.rounds.run import Run
+from core.rounds.show.imports import MAX_BYTES
+from core.studies.sweep.trace import TRACE, CellToTrace, traceable_batches, why_untraceable
+from core.traces.record import PARTS, STEPS_FROM, DeviceTrace, HostOp, Part, TracedCell, TraceReport
+from core.workload.names import all_of
 
 PATTERN = "*.xplane.pb"
-CHROME = ".json"
+RUN_ID = re.compile(r"[\w-]{1,64}")
 SHOWN_KERNELS, SHOWN_HOST_OPS, NAME_CHARS = 10, 20, 72
 _GPU_WORDS: dict[Part, str] = {
     "compute": "compute",
@@ -27,38 +36,137 @@ _GPU_WORDS: dict[Part, str] = {
     "other": "other",
 }
 _CPU_WORDS = _GPU_WORDS | {"launch": "framework between operations"}
-_STEPS_FROM = {
-    "steps line": "marked in the trace",
-    "host steps": "from the steps annotated on the host",
-    "whole trace": "the whole trace as one step",
-}
 
 
 @click.command()
-@click.argument("path", type=FILE)
+@click.argument("what", metavar="RUN|FILE", type=FILE)
+@click.option("--target", help="Of a run: which of its targets, as commands write it (default: the last).")
+@click.option("--batch", type=int, help="Of a run: which measured batch (default: the middle one).")
+@click.option("--out", type=FILE, help="Of a run: write it with its new trace, in JSON.")
+@model_permission
 @json_flag
-def trace(path: Path, as_json: bool) -> None:
-    """Divide the steps in a profiler trace into compute, copies, input, launch and other time.
+@store_option
+def trace(
+    what: Path, target: str | None, batch: int | None, out: Path | None, model: str | None, as_json: bool, store: bool
+) -> None:
+    """Trace a cell of a stored run here, or read a profiler's trace file: the parts of each step.
 
-    PATH is a trace of TensorFlow's or JAX's profiler (a file *.xplane.pb), or a folder with exactly one below it, or
-    one of PyTorch's (*.json, by export_chrome_trace). The times are those of profiled steps, recorded wherever the
-    trace was made; a profiler slows small steps down.
+    A run is named by its id in the history, or by its file; it must have been measured on this machine. One worker
+    prepares the step and runs it with and without the profiler. The trace is kept with the run in the history, in place
+    of an earlier one of the same cell.
+
+    FILE is a trace of TensorFlow's or JAX's profiler (a file *.xplane.pb), or a folder with exactly one below it, or
+    one of PyTorch's (*.json or *.json.gz, by export_chrome_trace). The times are those of profiled steps, recorded
+    wherever the trace was made; a profiler slows small steps down.
     """
-    file = _find(path)
+    if (run := _run(what, store)) is not None:
+        _trace_run(*run, target, batch, out, model, as_json)
+        return
+    if (target, batch, out, model) != (None, None, None, None):
+        raise BadInput(f"--target, --batch, --out and --model are for a run; {shown(str(what))} is none.")
+    file = _find(what)
     report = _report(file)
     if as_json:
         show_json(trace_data(file.name, report))
     else:
-        show(trace_text(file.name, report))
+        show(trace_text(f"{file.name}: times of profiled steps, recorded", report))
+
+
+def _run(what: Path, store: bool) -> tuple[Run, bool] | None:
+    """Return the run with that file or id, and whether the history here has it; None if it names neither."""
+    run = read_file(what) if _holds_run(what) else None
+    if run is None and (look(what) is not None or not RUN_ID.fullmatch(str(what))):
+        return None
+    with History(store) as history:
+        kept = history.run(str(what) if run is None else run.id)
+    return (kept, True) if kept is not None else None if run is None else (run, False)
+
+
+def _holds_run(path: Path) -> bool:
+    """Tell a run's file from a profiler's: a CSV file, or JSON with a schema version and without events."""
+    try:
+        if look(path) is None or is_folder(path) or path.suffix.lower() not in (".csv", ".json"):
+            return False
+        data = read_limited(path, MAX_BYTES, "a run")
+    except UserError:
+        return False  # too large for a run
+    return path.suffix.lower() == ".csv" or (b'"schema_version"' in data and b'"traceEvents"' not in data)
+
+
+def _trace_run(
+    run: Run,
+    in_history: bool,
+    target: str | None,
+    batch: int | None,
+    out: Path | None,
+    model: str | None,
+    as_json: bool,
+) -> None:
+    if out is not None:
+        check_writable(out)
+    if (why := why_untraceable(run)) is not None:
+        raise BadInput(why)
+    if not is_this_machine(run.environment):
+        raise BadInput("This run was measured on another machine, so a trace from this one would not belong to it.")
+    assert run.plan is not None  # else it is not traceable
+    cell = CellToTrace(run, *_choices(run, target, batch))
+    launcher = launcher_for(run.plan.workload.network, model)
+    note = () if in_history else ("This run is not in the history here, so only --out keeps its trace.",)
+    asked = Asked(cell, says=(f"{TRACE.describe(cell)}, {run.name}", *note), launcher=launcher)
+    traced = measured_part(TRACE, asked, store=in_history)
+    others = (old for old in run.traces if (old.target, old.batch) != (traced.target, traced.batch))
+    unwritten = write_out(out, run.model_copy(update={"traces": (*others, traced)}).to_json())
+    conclude(_cell_text(run, traced), _cell_data(run, traced) if as_json else None, unwritten)
+
+
+def _choices(run: Run, target: str | None, batch: int | None) -> tuple[int, int]:
+    """Return the index of the target, and the batch. Raises BadInput."""
+    if target is not None and target not in run.target_names:
+        raise BadInput(f"“{target}” is no target of this run; it has {all_of(run.target_names)}.")
+    index = len(run.target_names) - 1 if target is None else run.target_names.index(target)
+    batches = traceable_batches(run, index)
+    if not batches:
+        raise BadInput(f"No batch of {run.names[index]} was measured, so there is none to trace.")
+    if batch is not None and batch not in batches:
+        raise BadInput(f"Batch {batch} was not measured; {run.names[index]} has {all_of([f'{b:,}' for b in batches])}.")
+    return index, batches[len(batches) // 2] if batch is None else batch
+
+
+def _cell_report(cell: TracedCell) -> TraceReport:
+    return TraceReport(
+        devices=(cell.device,), host_ops=cell.host_ops, retraces=cell.retraces,
+        dropped_events=cell.dropped_events or 0, notes=cell.notes,
+    )  # fmt: skip
+
+
+def _cell_text(run: Run, cell: TracedCell) -> str:
+    trust = "" if cell.trusted else "; the split is not to be trusted"
+    title = (
+        f"{run.names[cell.target]} at batch {cell.batch:,}: times of profiled steps, measured\n"
+        f"A step takes {number(cell.profiled_step_ms)} ms under the profiler and {number(cell.unprofiled_step_ms)} ms "
+        f"without it ({number(cell.profiler_ratio)}×{trust})."
+    )
+    return trace_text(title, _cell_report(cell))
+
+
+def _cell_data(run: Run, cell: TracedCell) -> dict[str, Any]:
+    return {
+        "run": run.id,
+        "target": run.target_names[cell.target],
+        "batch": cell.batch,
+        "profiled_step_ms": cell.profiled_step_ms,
+        "unprofiled_step_ms": cell.unprofiled_step_ms,
+        "trusted": cell.trusted,
+        **_report_data(_cell_report(cell)),
+    }
 
 
 def _report(file: Path) -> TraceReport:
-    from core.traces import chrome, xplane
     from core.traces.events import TraceError
-    from core.traces.report import report
+    from core.traces.reading import read_report
 
     try:
-        return report((chrome if file.suffix.lower() == CHROME else xplane).read(file))
+        return read_report(file)
     except TraceError as error:
         raise BadInput(str(error)) from None
 
@@ -68,7 +176,10 @@ def _find(path: Path) -> Path:
     place = shown(str(path))
     with refusing():
         if look(path) is None:
-            raise BadInput(f"{place} does not exist; accepted is a trace {PATTERN}, or a folder with one below it.")
+            raise BadInput(
+                f"{place} does not exist; accepted is a trace {PATTERN}, a folder with one below "
+                "it, and a run: its file, or its id in the history."
+            )
         if not is_folder(path):
             return path
     try:
@@ -86,8 +197,11 @@ def _find(path: Path) -> Path:
 
 def trace_data(file: str, report: TraceReport) -> dict[str, Any]:
     """Return the data of ``--json``. Durations are milliseconds."""
+    return {"file": file, **_report_data(report)}
+
+
+def _report_data(report: TraceReport) -> dict[str, Any]:
     return {
-        "file": file,
         "devices": [_device_data(device) for device in report.devices],
         "host_ops": [op.model_dump() for op in report.host_ops],
         "retraces": report.retraces,
@@ -111,9 +225,9 @@ def _device_data(device: DeviceTrace) -> dict[str, Any]:
     }
 
 
-def trace_text(file: str, report: TraceReport) -> str:
+def trace_text(title: str, report: TraceReport) -> str:
     """Return the printed text, one paragraph per topic."""
-    parts = [[f"{file}: times of profiled steps, recorded"], *(_device_lines(device) for device in report.devices)]
+    parts = [title.split("\n"), *(_device_lines(device) for device in report.devices)]
     if report.host_ops:
         parts.append(["Operations that ran on the host:", *_host_lines(report.host_ops)])
     if report.retraces:
@@ -130,7 +244,7 @@ def trace_text(file: str, report: TraceReport) -> str:
 
 def _device_lines(device: DeviceTrace) -> list[str]:
     mean, words = device.mean(), _CPU_WORDS if device.device == "CPU" else _GPU_WORDS
-    steps = f"{counted(len(device.steps), 'step')} ({_STEPS_FROM[device.steps_from]})"
+    steps = f"{counted(len(device.steps), 'step')} ({STEPS_FROM[device.steps_from]})"
     works = "operation" if device.device == "CPU" else "kernel"
     parts: tuple[Part, ...] = ("compute", "input", "launch") if device.device == "CPU" else PARTS
     rows = [(words[part], mean.part_ms(part), f"{percent(mean.part_ms(part) / mean.step_ms, 1)}") for part in parts]

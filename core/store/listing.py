@@ -17,7 +17,7 @@ from core.store.tables import AT_ONCE, MAX_TAG, MAX_TAGS, RUNS, TAGS, StoreError
 R = TypeVar("R")
 COLUMNS = (
     "id", "name", "created_at", "label", "status", "title", "cells", "rounds", "kind", "run_id", "verdict", "network",
-    "machine",
+    "machine", "seen_at",
 )  # fmt: skip
 NEWEST = RUNS.c.created_at.desc(), RUNS.c.id.desc()
 
@@ -34,7 +34,8 @@ class Summary(Frozen):
     """Entry of a list of studies; ``cells`` and ``rounds`` are counts, of sweeps only.
 
     ``kind`` names the kind of study, ``run_id`` the sweep that it belongs to. ``verdict``, ``network`` and ``machine``
-    are in words, empty if the study has none or is not described yet.
+    are in words, empty if the study has none or is not described yet. ``seen_at`` is the time of its last new record,
+    which tells when a loaded one is out of date.
     """
 
     id: Words
@@ -51,6 +52,7 @@ class Summary(Frozen):
     verdict: Words = ""
     network: Words = ""
     machine: Words = ""
+    seen_at: str = ""
     tags: tuple[Words, ...] = ()
 
 
@@ -138,6 +140,7 @@ def read_summaries(
             with naming(row["kind"], row["id"], row["name"]):
                 fields = {name: row[name] for name in COLUMNS}
                 fields["target_names"] = (row["target_a"], *filter(None, row["target_b"].split("\n")))
+                fields["seen_at"] = plain(str(row["seen_at"]))
                 fields["tags"] = tags.get(row["id"], ())
                 found.append(Summary.model_validate(fields, strict=True))
         except StoreError as error:

@@ -11,7 +11,6 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,18 +18,18 @@ from core.base.files import READ_ONLY, read_only
 from core.base.schema import UserError
 from core.machine.environment import refuse_unusable
 from core.machine.interference import InterferenceSampler
-from core.machine.lock import Busy, Held, holder, machine_lock
+from core.machine.lock import Busy, holder
 from core.machine.meter import Meter
+from core.studies.here import Instruments, measure_here
 from core.studies.kind import Kind, Task
 from core.studies.pauses import Pauses
 from core.studies.progress import Progress, Snapshot
-from core.studies.runner import Cancelled, InterferenceSource, MeterSource, Stop, StudyTools, metering, watching
+from core.studies.runner import Cancelled, InterferenceSource, MeterSource, Stop
 from core.studies.store_queue import StoreQueue, StudyStore
 from core.worker.clock import Clock, WallClock
 from core.worker.process import launch_processes, warm_up
 from core.worker.protocol import Launcher
 from core.worker.templates import TEMPLATES
-from core.workload.spec import Target
 
 P = TypeVar("P")
 
@@ -50,22 +49,20 @@ class Jobs:
         meter: Callable[[], MeterSource | None] = Meter,
     ) -> None:
         self._queue = StoreQueue(store)
-        self._launcher, self._clock, self._interference = launcher, clock or WallClock(), interference
-        self._meter = meter
-        self.pauses = Pauses(self._clock)
+        self._instruments = Instruments(launcher, clock or WallClock(), interference, meter)
+        self.pauses = Pauses(self._instruments.clock)
         self._guard = threading.Lock()
         self._stop = Stop()
         self._thread: threading.Thread | None = None
         self._snapshots: dict[str, Snapshot] = {}
         self._current = ""
-        self._startups: dict[tuple[Target, ...], float] = {}
         atexit.register(self.close)
 
     def warm_up(self) -> None:
         """Import frameworks ahead, so that workers soon start at once. Skipped during any measurement on this machine,
         which it would disturb; a measurement here is followed by it.
         """
-        if self._launcher is launch_processes and not self._is_active() and holder() is None:
+        if self._instruments.launcher is launch_processes and not self._is_active() and holder() is None:
             warm_up()
 
     def start(self, task: Task[P, Any], plan: P) -> str:
@@ -133,7 +130,7 @@ class Jobs:
         self.pauses.change()
         self.wait(30.0)
         self._queue.close()
-        if self._launcher is launch_processes:
+        if self._instruments.launcher is launch_processes:
             TEMPLATES.close()
 
     def _is_active(self) -> bool:
@@ -143,24 +140,15 @@ class Jobs:
         last = self._snapshots[task.name]
         result, error, cancelled = None, None, False
         try:
-            with ExitStack() as stack:
-                held = source = meter = None
-                if task.here:
-                    held = stack.enter_context(machine_lock(last.title))
-                    source = stack.enter_context(watching(self._interference, task.targets(plan)))
-                    meter = stack.enter_context(metering(self._meter))
-                keep, pause = self._keep(task.name, held), partial(self.pauses.pause, stop)
-                tools = StudyTools(
-                    self._launcher, self._clock, stop, source, keep, self._queue, self._startups, meter, pause
-                )
-                result = task.run(tools, plan)
-            if isinstance(task, Kind) and not task.streams:
-                self._queue.add_study(task.name, last.id, result)
+            result = measure_here(
+                task, plan, self._queue, partial(self._follow, task), stop, self._instruments,
+                study_id=last.id, pause=partial(self.pauses.pause, stop),
+            )  # fmt: skip
         except UserError as failure:
             error, cancelled = str(failure), isinstance(failure, Cancelled)
         except Exception as failure:  # any failure ends this measurement, never the app
             error = f"{last.title} stopped: {failure}"
-        if task.here and self._launcher is launch_processes and not stop.is_set():
+        if task.here and self._instruments.launcher is launch_processes and not stop.is_set():
             warm_up()  # lets the next one start as quickly
         last = self._snapshots[task.name]
         progress = dataclasses.replace(last.progress, phase="done")
@@ -170,21 +158,17 @@ class Jobs:
         )
         self.pauses.change()
 
-    def _keep(self, name: str, held: Held | None) -> Callable[[Progress], None]:
-        def keep(progress: Progress) -> None:
-            last = self._snapshots[name]
-            if held is not None:
-                held.ends_in(progress.remaining_s)
-            if last.answer is None and progress.answer is not None:
-                self.pauses.soon()
-            self._snapshots[name] = dataclasses.replace(
-                last,
-                progress=progress,
-                reported_s=time.monotonic(),
-                record=last.record if progress.record is None else progress.record,
-                answer=last.answer if progress.answer is None else progress.answer,
-            )
-            if held is None:  # other machines do the measuring
-                self.pauses.pause(self._stop, longest_s=0.0)
-
-        return keep
+    def _follow(self, task: Task[Any, Any], progress: Progress) -> None:
+        """Keep the progress for whoever watches."""
+        last = self._snapshots[task.name]
+        if last.answer is None and progress.answer is not None:
+            self.pauses.soon()
+        self._snapshots[task.name] = dataclasses.replace(
+            last,
+            progress=progress,
+            reported_s=time.monotonic(),
+            record=last.record if progress.record is None else progress.record,
+            answer=last.answer if progress.answer is None else progress.answer,
+        )
+        if not task.here:  # other machines do the measuring
+            self.pauses.pause(self._stop, longest_s=0.0)

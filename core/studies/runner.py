@@ -123,7 +123,7 @@ class Recorder(Protocol):
 
 
 class NullRecorder:
-    """Recorder that keeps nothing, for a sweep that is part of a larger record."""
+    """Recorder that keeps nothing, for a sweep that is part of a larger record, or without a history."""
 
     def begin(self, run: Any) -> None: ...
 
@@ -132,6 +132,8 @@ class NullRecorder:
     def finish(self, run_id: str, status: Any, elapsed_s: float) -> None: ...
 
     def delete(self, run_id: str) -> None: ...
+
+    def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None: ...
 
 
 class Stop(threading.Event):

@@ -1,4 +1,4 @@
-"""Reader of the Chrome JSON that PyTorch's profiler writes (``export_chrome_trace``), without PyTorch.
+"""Reader of the Chrome JSON that PyTorch's profiler writes (``export_chrome_trace``), packed or not, without PyTorch.
 
 Its times are microseconds. The host's events are operations (``cpu_op``), annotations (``user_annotation``, of which
 ``ProfilerStep#N`` is a step) and driver calls (``cuda_runtime``, ``cuda_driver``); a GPU's are ``kernel``,
@@ -12,7 +12,9 @@ Kernels are read as documented by Kineto's output_json.cpp (in PyTorch 2.9 to 2.
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -52,23 +54,36 @@ _BROKEN = "The trace is damaged: it holds events at times that cannot be."
 def read(path: Path) -> Trace:
     """Return the trace in a file. Raises TraceError if it cannot be used."""
     try:
-        if size_of(path) > MAX_FILE_BYTES:
-            limit = byte_size(MAX_FILE_BYTES)
-            raise TraceError(f"{path.name} is larger than {limit}; trace fewer steps (a handful is enough).")
-        with open_file(path) as file:
-            given = from_json(file.read(MAX_FILE_BYTES + 1), cache_strings="all")
-    except ValueError as error:
-        raise TraceError(f"{path.name} is no trace: it is not valid JSON ({error}).") from None
+        given = from_json(_text(path), cache_strings="all")
     except TraceError:
         raise
     except UserError as error:
         raise TraceError(str(error)) from None
+    except ValueError as error:
+        raise TraceError(f"{path.name} is no trace: it is not valid JSON ({error}).") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"{path.name} cannot be unpacked: {error}.") from None
     events = given.get("traceEvents") if isinstance(given, dict) else None
     if not isinstance(events, list):
         raise TraceError(f"{path.name} is no trace of PyTorch's profiler: it has no list of traceEvents.")
     if len(events) > MAX_EVENTS:
         raise TraceError(f"The trace holds more than {MAX_EVENTS:,} events; trace fewer steps, or in less detail.")
     return _trace([event for event in events if isinstance(event, dict)])
+
+
+def _text(path: Path) -> bytes:
+    """Return the JSON of a file, unpacked. Raises TraceError if it is too large."""
+    too_large = TraceError(
+        f"{path.name} is larger than {byte_size(MAX_FILE_BYTES)}; trace fewer steps (a handful is enough)."
+    )
+    if size_of(path) > MAX_FILE_BYTES:
+        raise too_large
+    with open_file(path) as file:
+        packed = path.suffix.lower() == ".gz"
+        text = (gzip.GzipFile(fileobj=file) if packed else file).read(MAX_FILE_BYTES + 1)
+    if len(text) > MAX_FILE_BYTES:
+        raise too_large
+    return text
 
 
 def _trace(events: list[dict[str, Any]]) -> Trace:

@@ -188,6 +188,14 @@ class DeviceTrace(Frozen):
         return StepParts(step_ms=sum(values.values()), **values)
 
 
+STEPS_FROM = {
+    "steps line": "marked in the trace",
+    "host steps": "from the steps annotated on the host",
+    "whole trace": "the whole trace as one step",
+}
+"""By :attr:`DeviceTrace.steps_from`, in words."""
+
+
 class TraceReport(Frozen):
     """A whole trace: its devices, and operations of the steps that ran on the host beside a GPU.
 
@@ -222,6 +230,11 @@ class CellTrace(Frozen):
     notes: Annotated[tuple[Note, ...], Field(max_length=MAX_NOTES)] = ()
 
     @property
+    def place(self) -> str:
+        """Its place in a sentence."""
+        return f"at batch {self.batch:,}"
+
+    @property
     def profiler_ratio(self) -> float:
         """Profiled over unprofiled step time."""
         return self.profiled_step_ms / self.unprofiled_step_ms
@@ -236,3 +249,37 @@ class TracedCell(CellTrace):
     """The trace of one cell of a run, on the run's target of that index."""
 
     target: TargetIndex
+
+
+class FileTrace(Frozen):
+    """One device of a trace file, shown like a traced cell of a run with that device as its only target.
+
+    Nothing tells the batch of its steps, or how much the profiler slowed them.
+    """
+
+    device: DeviceTrace
+    host_ops: tuple[HostOp, ...] = ()
+    retraces: int = 0
+    dropped_events: int = 0
+    notes: tuple[str, ...] = ()
+    target: Literal[0] = 0
+    place: Literal["in this file"] = "in this file"
+
+    @classmethod
+    def of(cls, report: TraceReport, device: int) -> FileTrace:
+        """Return the device of that index; operations on the host belong to all of them."""
+        return cls(
+            device=report.devices[device],
+            host_ops=report.host_ops,
+            retraces=report.retraces,
+            dropped_events=report.dropped_events,
+            notes=report.notes,
+        )
+
+    @property
+    def trusted(self) -> bool:
+        """True if the profiler reports no lost events."""
+        return not self.dropped_events
+
+
+AnyTrace = TracedCell | FileTrace

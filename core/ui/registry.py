@@ -142,11 +142,6 @@ def _stored(key: Summary, _store: Store) -> Run:
     return _store.load(key.id)
 
 
-def forget_runs() -> None:
-    """Clear cached runs after a trace was added to a stored one, which its summary does not show."""
-    _stored.clear()
-
-
 def find_run(run_id: str) -> Run:
     """Return a run by id: the shipped example, a published one, the sweep that runs here, or a stored one.
 

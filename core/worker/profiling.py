@@ -12,9 +12,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-from core.traces import chrome, xplane
 from core.traces.budget import Cut, longest, within
 from core.traces.events import TraceError
+from core.traces.reading import READERS
 from core.traces.record import PARTS, DeviceTrace, StepParts, TraceReport
 from core.traces.report import report
 from core.worker.protocol import MAX_LINE_BYTES, CellFailed
@@ -70,8 +70,6 @@ def _a_step_each(device: DeviceTrace, per_call: int) -> DeviceTrace:
 
 HOST_TRACER_LEVEL = 2  # operations; level 1 shows calls only, level 3 every cheap operation, at a higher cost per step
 UNPROFILED_BLOCKS = 3
-READERS = {"*.xplane.pb": xplane.read, "*.json": chrome.read}
-"""Readers by the name pattern of a profiler's files."""
 WAITED = (
     "Each traced step was waited for, since {title} works on after a call has come back; in blocks, as in training, "
     "the next call is prepared meanwhile."

@@ -143,7 +143,7 @@ class GradientsSampled(Frozen):
 
 
 class PitfallTimed(Frozen):
-    """Step times by method (:data:`core.worker.pitfalls.METHODS`)."""
+    """Step times by method (:data:`core.studies.pitfalls.METHODS`)."""
 
     kind: Literal["pitfall"] = "pitfall"
     steps_ms: dict[str, PositiveMs]
@@ -306,7 +306,7 @@ class SampleGradients(Request[GradientsSampled]):
 
 
 class TimePitfall(Request[PitfallTimed]):
-    """Time a workload in one of the misleading ways (:mod:`core.worker.pitfalls`)."""
+    """Time a workload in one of the misleading ways (:mod:`core.studies.pitfalls`)."""
 
     doing: ClassVar[str] = "timing the pitfalls"
     kind: Literal["pitfall"] = "pitfall"

@@ -15,6 +15,7 @@ from core.notebook import Measured, measure
 from core.rounds.answer.analyse import analyse
 from core.store import Store
 from core.studies.jobs import Jobs
+from core.studies.runner import NullRecorder
 from core.workload.spec import Target, Workload
 from simulated.runs import make_run
 from simulated.simulation import Curve, Machine
@@ -63,7 +64,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(curves=(Curve(0.3, 0.02), Curve(1.0, 0.003)))
 
     def jobs(keep: bool) -> Jobs:
-        store = Store() if keep else notebook._Forgetting()
+        store = Store() if keep else NullRecorder()
         return Jobs(store, machine.launch, machine.clock, lambda: None, lambda: None)
 
     monkeypatch.setattr(notebook, "_jobs", jobs)

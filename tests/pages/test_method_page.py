@@ -6,15 +6,14 @@ import pytest
 
 from core.selfcheck.checks import CHECKS
 from core.selfcheck.record import HOLDS, LACKS
+from core.studies import pitfalls
 from core.studies.kind import Context
+from core.studies.pitfalls import Figure, PitfallReport
 from core.studies.resolution.export import EQUAL, UNEQUAL, sentence
 from core.studies.resolution.kind import RESOLUTION
 from core.ui import machine
-from core.ui.method import demo
 from core.ui.method_text import RULES, TERMS
-from core.worker import pitfalls
-from core.worker.pitfalls import Figure, PitfallReport
-from simulated.pages import AT, ended, open_page, says, text_of, tools_of, unfold, with_gpu
+from simulated.pages import AT, ended, open_page, says, text_of, unfold, with_gpu
 from simulated.resolutions import made_resolution
 from simulated.runs import make_environment
 from simulated.selfchecks import GPU, Device
@@ -44,17 +43,13 @@ def test_this_machine_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Example CPU at 2.4 GHz" in set(facts["value"])
 
 
-def test_demonstration_starts_through_the_job_queue(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(demo, "run_pitfalls", lambda *args: asked.append(args) or REPORT)
+def test_demonstration_starts_through_the_job_queue(engine: Any) -> None:
     at = unfold(open_page("method"), "Timing pitfalls, live")
     at.selectbox(key="demo_batch").select(256).run()
     at.button(key="pitfalls").click().run()
     ((task, plan),) = engine.jobs.started
-    assert "batch 256" in task.describe(plan)
-    assert task.run(tools_of(engine), plan) == REPORT
-    assert asked[0][1] == 256
-    assert asked[0][0].network.name == "784-128-10"
+    assert (task, plan) == (pitfalls.PITFALLS, 256)
+    assert task.describe(plan) == "784-128-10 at batch 256, timed in several ways"
 
 
 def test_demonstration_shows_every_way_beside_our_figure(engine: Any) -> None:

@@ -9,9 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.base.evidence import Label
 from core.rounds.run import Run
+from core.studies.sweep import trace
 from core.traces.record import TracedCell
-from core.ui import registry
-from core.ui.overhead import result, tracing
+from core.ui.overhead import result
 from core.ui.words import plain
 from simulated.pages import chart_titles, ended, keep, open_page, says, text_of, tools_of
 from simulated.runs import make_run
@@ -158,7 +158,7 @@ def test_tracing_goes_through_the_job_queue_and_the_new_trace_is_shown(
         asked.append((used, run.id, target, batch))
         return gpu_cell(batch)
 
-    monkeypatch.setattr(tracing, "trace_cell", trace_cell)
+    monkeypatch.setattr(trace, "trace_cell", trace_cell)
     at = open_run(engine, gpu_cell(32))
     next(box for box in at.selectbox if "trace_batch" in str(box.key)).select(256).run()
     at.button(key="trace").click().run()
@@ -178,6 +178,5 @@ def test_tracing_goes_through_the_job_queue_and_the_new_trace_is_shown(
 def test_a_new_trace_replaces_the_picture(engine: Any) -> None:
     at = open_run(engine, gpu_cell(32))
     engine.store.record(at.query_params["run"], (gpu_cell(32, step_ms=4.0),))
-    registry.forget_runs()
     at.run()
     assert "4 ms under the profiler" in picture(at, 1)

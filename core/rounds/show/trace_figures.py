@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median_low
@@ -22,7 +22,7 @@ from core.figures.style import GRID, GUIDE, INK, batch_axis, flat_legend, frame,
 from core.rounds.ran_as import ran_line
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
-from core.traces.record import PARTS, TRUSTED_RATIO, Part, Span, TracedCell
+from core.traces.record import PARTS, TRUSTED_RATIO, AnyTrace, FileTrace, Part, Span, StepParts, TracedCell
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,12 @@ GPU_WORDS: dict[Part, str] = {
 }
 CPU_WORDS: dict[Part, str] = GPU_WORDS | {"launch": "framework between operations"}
 FADED = 0.38
+FROM_FILE = "Recorded: read from a file, which does not tell the machine or the batch."
 BAR_OCTAVES, BAR_GAP = 0.36, 0.4  # half width of a bar: octaves at most, and share of the distance to its neighbour
 LEGEND_COLUMNS = 2
 
 
-def part_words(cell: TracedCell) -> dict[Part, str]:
+def part_words(cell: AnyTrace) -> dict[Part, str]:
     """Return the name of each part on the cell's device."""
     return CPU_WORDS if cell.device.device == "CPU" else GPU_WORDS
 
@@ -87,7 +88,8 @@ def trace_share_figure(run: Run, target: int) -> go.Figure:
     edges = [edge for pair in bars for edge in pair]
     bounds = min(measured + edges) / 1.06, max(measured + edges) * 1.06
     figure = go.Figure()
-    shown = _add_bars(figure, cells, bars)
+    means, faded = [cell.device.mean() for cell in cells], [not cell.trusted for cell in cells]
+    shown = _add_bars(figure, means, bars, part_words(cells[0]), faded, [_cell_hover(cell) for cell in cells])
     doubts = [
         Mark(c.batch, None, None, f"not to be trusted ({_doubt(c)})", GUIDE, "dot") for c in cells if not c.trusted
     ]
@@ -116,37 +118,68 @@ def _bar_spans(batches: Sequence[int]) -> list[tuple[float, float]]:
     return [(batch / 2**half, batch * 2**half) for batch in batches]
 
 
-def _add_bars(figure: go.Figure, cells: Sequence[TracedCell], bars: Sequence[tuple[float, float]]) -> int:
-    """Add one trace per part that any cell has, each on a base of its own; return their number."""
-    means = [cell.device.mean() for cell in cells]
-    base = [0.0] * len(cells)
+def _add_bars(
+    figure: go.Figure, steps: Sequence[StepParts], bars: Sequence[tuple[float, float]], words: Mapping[Part, str],
+    faded: Sequence[bool], hovers: Sequence[tuple[str, str]],
+) -> int:  # fmt: skip
+    """Add one trace per part that any step has, each on a base of its own; return their number.
+
+    ``hovers`` stand above and below the figures of a bar.
+    """
+    base = [0.0] * len(steps)
     shown = 0
     for part, look in PART_LOOKS.items():
-        shares = [100 * mean.part_ms(part) / mean.step_ms for mean in means]
+        shares = [100 * step.part_ms(part) / step.step_ms for step in steps]
         if any(shares):
             shown += 1
-            name = part_words(cells[0])[part]
+            name = words[part]
             figure.add_bar(
                 x=[left for left, _ in bars], width=[right - left for left, right in bars], offset=0,
                 base=list(base), y=shares, name=name, legendrank=2000 - shown,
                 marker={
                     "color": look.colour, "line": {"width": 0.8, "color": GUIDE},
-                    "opacity": [1.0 if cell.trusted else FADED for cell in cells],
+                    "opacity": [FADED if fade else 1.0 for fade in faded],
                     "pattern": look.hatching(0.5, 7, 0.22),
                 },
-                customdata=[_bar_hover(c, s, m.part_ms(part)) for c, s, m in zip(cells, shares, means, strict=True)],
+                customdata=[
+                    f"{above}<br>{number(share)} % of the step, {number(step.part_ms(part))} ms{below}"
+                    for (above, below), share, step in zip(hovers, shares, steps, strict=True)
+                ],
                 hovertemplate=f"<b>{name} (traced)</b><br>%{{customdata}}<extra></extra>",
             )  # fmt: skip
         base = [low + share for low, share in zip(base, shares, strict=True)]
     return shown
 
 
-def _bar_hover(cell: TracedCell, share: float, part_ms: float) -> str:
+def _cell_hover(cell: TracedCell) -> tuple[str, str]:
     trust = "" if cell.trusted else ", not to be trusted"
-    return (
-        f"batch {cell.batch:,}<br>{number(share)} % of the step, {number(part_ms)} ms"
-        f"<br>profiled ÷ unprofiled {number(cell.profiler_ratio)}×{trust}"
-    )
+    return f"batch {cell.batch:,}", f"<br>profiled ÷ unprofiled {number(cell.profiler_ratio)}×{trust}"
+
+
+MAX_BARS = 60
+
+
+def trace_steps_figure(name: str, trace: FileTrace) -> go.Figure:
+    """Plot the parts of each step in a trace file (%) as stacked bars by number; ``name`` is the file's."""
+    steps = trace.device.steps[:MAX_BARS]
+    figure = go.Figure()
+    bars = [(number - BAR_GAP, number + BAR_GAP) for number in range(1, len(steps) + 1)]
+    hovers = [(f"step {number} of {len(trace.device.steps):,}", "") for number in range(1, len(steps) + 1)]
+    shown = _add_bars(figure, steps, bars, part_words(trace), [not trace.trusted] * len(steps), hovers)
+    every = max(1, math.ceil(len(steps) / 12))
+    figure.update_xaxes(linear_axis("Traced step", (0.4, len(steps) + 0.6), "", range(1, len(steps) + 1, every)))
+    figure.update_yaxes(linear_axis("Share of a traced step", (0, 101), " %", (0, 25, 50, 75, 100)))
+    figure.update_layout(barmode="overlay")
+    notes = ["Bars: steps under the profiler, recorded."]
+    if not trace.trusted:
+        notes.append("Faded: not to be trusted, since the profiler lost events.")
+    if len(steps) < len(trace.device.steps):
+        notes.append(f"The first {len(steps)} of {len(trace.device.steps):,} steps.")
+    framed = frame(
+        figure, "Traced parts of each step", [name, f"{trace.device.device}. {FROM_FILE}"], notes,
+        legend_rows=math.ceil(shown / LEGEND_COLUMNS),
+    )  # fmt: skip
+    return flat_legend(framed, size=12)
 
 
 def _share_notes(run: Run, cells: Sequence[TracedCell]) -> list[str]:
@@ -163,13 +196,13 @@ LANE_PX, LANE_CHARS, MAX_LANES = 40, 60, 16
 HOVER_WRAP, HOVER_LINES = 70, 4
 
 
-def shown_step_ms(run: Run, cell: TracedCell) -> float:
+def shown_step_ms(run: Run, cell: AnyTrace) -> float:
     """Return the length of the cell's timeline: the median traced call, which may run several steps."""
     steps = run.plan.targets[cell.target].steps_per_execution if run.plan is not None else 1
     return steps * median_low(step.step_ms for step in cell.device.steps)
 
 
-def timeline_figure(run: Run, cell: TracedCell) -> go.Figure:
+def timeline_figure(run: Run, cell: AnyTrace) -> go.Figure:
     """Plot one traced step of a cell: a row per stream or thread, its events as bars over milliseconds.
 
     The x axis zooms, the rows stay. Beyond ``MAX_LANES`` rows the least busy ones are left out, as the foot says.
@@ -193,23 +226,24 @@ def timeline_figure(run: Run, cell: TracedCell) -> go.Figure:
     figure.update_layout(barmode="overlay", dragmode="zoom")
     under = [workload_line(run), f"{sentence_case(run.names[cell.target])}; {_step_words(run, cell, step_ms)}"]
     framed = frame(
-        figure, f"One traced step at batch {cell.batch:,}", under, _timeline_notes(run, cell, left_out), run,
+        figure, f"One traced step {cell.place}", under, _timeline_notes(run, cell, left_out),
+        None if isinstance(cell, FileTrace) else run,
         legend_rows=math.ceil(shown / LEGEND_COLUMNS), plot_px=max(120, LANE_PX * len(lanes)),
     )  # fmt: skip
     return flat_legend(framed, size=12)
 
 
-def _step_words(run: Run, cell: TracedCell, step_ms: float) -> str:
+def _step_words(run: Run, cell: AnyTrace, step_ms: float) -> str:
     steps = run.plan.targets[cell.target].steps_per_execution if run.plan is not None else 1
     what = "the median step" if steps == 1 else f"the median call of {steps:,} steps"
     return f"{what}, {number(step_ms)} ms under the profiler"
 
 
-def _timeline_notes(run: Run, cell: TracedCell, left_out: int) -> list[str]:
+def _timeline_notes(run: Run, cell: AnyTrace, left_out: int) -> list[str]:
     notes = [f"Dashed: begin and end of the step. Times under the profiler, {run.label}."]
     if cell.dropped_events:
         notes.append(f"Not to be trusted: the profiler lost {counted(cell.dropped_events, 'event')}.")
-    elif not cell.trusted:
+    elif not cell.trusted and isinstance(cell, TracedCell):
         notes.append(f"Not to be trusted: the profiler made the step {number(cell.profiler_ratio)} times as long.")
     if left_out:
         notes.append(f"The {left_out} least busy streams and threads are left out.")

@@ -6,6 +6,7 @@ gone, and it ends by itself. Independent of Ray.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,17 +22,10 @@ from core.networks.families.code import refuse_code
 from core.rounds.plan import check_fits
 from core.rounds.run import Run, RunRecord
 from core.studies.fleet.cluster import RunEnd, Update
+from core.studies.here import Instruments, measure_here
 from core.studies.progress import Progress
-from core.studies.runner import (
-    Cancelled,
-    InterferenceSource,
-    MeterSource,
-    Stop,
-    StudyTools,
-    metering,
-    now,
-    watching,
-)
+from core.studies.runner import Cancelled, InterferenceSource, MeterSource, NullRecorder, Stop, StudyTools, now
+from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.supervisor import run_sweep
 from core.userdata.source import check_data
 from core.worker.clock import Clock, WallClock
@@ -46,7 +40,7 @@ BUSY_AGAIN_S = 1.0
 MAX_REASON = 1_000
 
 
-class RunKeeper:
+class RunKeeper(NullRecorder):
     """Recorder that keeps the one run measured here. ``finished`` is its final status and its seconds."""
 
     def __init__(self) -> None:
@@ -63,8 +57,6 @@ class RunKeeper:
     def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:  # noqa: ARG002
         self.finished = status, elapsed_s
 
-    def delete(self, run_id: str) -> None: ...
-
 
 class NodeRun:
     """Measurement of one run: :meth:`measure` in one thread, the rest from others. Everything but the engine is
@@ -78,8 +70,7 @@ class NodeRun:
         interference: Callable[[], InterferenceSource | None] = InterferenceSampler,
         meter: Callable[[], MeterSource | None] = Meter,
     ) -> None:
-        self._launcher, self._clock = launcher, clock or WallClock()
-        self._interference, self._meter = interference, meter
+        self._instruments = Instruments(launcher, clock or WallClock(), interference, meter)
         self._stop, self._keeper = Stop(), RunKeeper()
         self._waiting = ""
         self._left_s = 0.0
@@ -104,9 +95,8 @@ class NodeRun:
         try:
             unhindered()  # for this thread; its children inherit it
             self._refuse(run)
-            with self._machine(run) as held:
-                run = run.model_copy(update={"environment": capture_environment(), "created_at": now()})
-                self._sweep(run, held)
+            task = dataclasses.replace(SWEEP, run=_sweep)
+            measure_here(task, run, self._keeper, self._report, self._stop, self._instruments, lock=self._machine)
         except Cancelled:
             status = self._stop.status
         except UserError as error:
@@ -114,7 +104,7 @@ class NodeRun:
         except Exception as error:  # a defect ends this run, and is reported
             reason = f"It stopped: {error}"
         status, elapsed_s = self._keeper.finished or (status, elapsed_s)
-        if self._launcher is launch_processes:
+        if self._instruments.launcher is launch_processes:
             TEMPLATES.close()
         self._end = RunEnd(status, elapsed_s, reason[:MAX_REASON], refused)
 
@@ -131,27 +121,17 @@ class NodeRun:
         if here.memory_available_bytes is not None:
             check_fits(plan, here.memory_available_bytes, here.limited_words)
 
-    def _sweep(self, run: Run, held: Held) -> None:
-        assert run.plan is not None
-        with ExitStack() as stack:
-            source = stack.enter_context(watching(self._interference, run.plan.targets))
-            meter = stack.enter_context(metering(self._meter))
-
-            def report(progress: Progress) -> None:
-                held.ends_in(progress.remaining_s)
-                self._left_s = max(0.0, progress.remaining_s)
-                self._check_alone()
-
-            tools = StudyTools(self._launcher, self._clock, self._stop, source, report, self._keeper, meter=meter)
-            run_sweep(tools, run)
+    def _report(self, progress: Progress) -> None:
+        self._left_s = max(0.0, progress.remaining_s)
+        self._check_alone()
 
     @contextmanager
-    def _machine(self, run: Run) -> Iterator[Held]:
+    def _machine(self, title: str) -> Iterator[Held]:
         """Acquire this machine's lock, waiting while another measurement holds it. Raises Cancelled."""
         with ExitStack() as stack:
             while True:
                 try:
-                    held = stack.enter_context(machine_lock(run.name))
+                    held = stack.enter_context(machine_lock(title))
                     break
                 except Busy as busy:
                     self._waiting = str(busy)[:MAX_REASON]
@@ -163,3 +143,8 @@ class NodeRun:
     def _check_alone(self) -> None:
         if time.monotonic() - self._polled_s > ALONE_S:
             self._stop.interrupt()
+
+
+def _sweep(tools: StudyTools, run: Run) -> Run:
+    """Measure a run, once this machine is free, with its environment of that moment."""
+    return run_sweep(tools, run.model_copy(update={"environment": capture_environment(), "created_at": now()}))

@@ -10,56 +10,22 @@ tried once more with fresh workers, which hold nothing but that batch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from core.base.evidence import Block, Process, Warning
 from core.rounds.answer.loop import why_not
 from core.rounds.plan import SweepPlan
-from core.rounds.run import EnergyWindow, LoopCost, Round, Run, failed_words
+from core.rounds.run import EnergyWindow, LoopCost, Round, failed_words
 from core.studies.runner import Asking, StudyFailed, StudyTools
 from core.studies.sweep import schedule, windows
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.proposal import Experience
 from core.studies.sweep.rotation import order_of_round
 from core.studies.sweep.schedule import Costs
-from core.traces.record import TracedCell
-from core.worker.protocol import CellFailed, Prepare, RunBlock, TimeLoop, TraceSteps, Worker, WorkerError, WorkerLost
+from core.studies.sweep.trace import trace_prepared
+from core.worker.protocol import Prepare, RunBlock, TimeLoop, Worker, WorkerError, WorkerLost
 from core.workload.names import all_of
-
-TRACE_MS = 60.0  # length to trace: some steps of a slow cell, not thousands of a fast one
-MIN_STEPS, MAX_STEPS = 3, 20
-WARMUP_MS = 500.0
-
-
-def steps_to_trace(step_ms: float) -> int:
-    """Return the number of steps in a trace, for a step of that length."""
-    return min(MAX_STEPS, max(MIN_STEPS, math.ceil(TRACE_MS / step_ms)))
-
-
-def trace_prepared(asking: Asking, worker: Worker, target: int, batch: int, step_ms: float) -> TracedCell:
-    """Trace a cell that ``worker`` has prepared. Raises CellFailed or WorkerLost."""
-    request = TraceSteps(batch=batch, steps=steps_to_trace(step_ms))
-    return asking.ask(worker, request, target).to_cell(target)
-
-
-def trace_cell(tools: StudyTools, run: Run, target: int, batch: int) -> TracedCell:
-    """Start a worker for the run's target, prepare the batch and trace it, within about the run's budget.
-
-    Raises CellFailed or WorkerLost.
-    """
-    if run.plan is None:
-        raise CellFailed("error", "Only points were imported for this run; without its plan nothing can be traced.")
-    plan, asking = run.plan, Asking(tools, run.plan.budget_s)
-    (worker,) = asking.start((plan.targets[target],))
-    try:
-        request = Prepare(workload=plan.workload, pipeline=plan.pipeline, batch=batch, warmup_ms=WARMUP_MS)
-        prepared = asking.prepare(worker, request)
-        return trace_prepared(asking, worker, target, batch, min(prepared.latency_ms, default=1.0))
-    finally:
-        worker.close()
-
 
 MAX_LOSSES = 3  # lost workers after which a target is given up
 

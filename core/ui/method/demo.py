@@ -8,16 +8,11 @@ import pandas as pd
 import streamlit as st
 
 from core.base.numbers import number
-from core.networks.families import network_from_name
-from core.studies.kind import Task
-from core.studies.runner import StudyTools
+from core.studies.pitfalls import PITFALLS, WORKLOAD, PitfallReport
 from core.ui.study_page import ask, start, why_ended
 from core.ui.tables import written
 from core.ui.words import plain
-from core.worker.pitfalls import PitfallReport, run_pitfalls
-from core.workload.spec import Workload
 
-WORKLOAD, DEADLINE_S = "784-128-10", 150.0  # it takes some 30 s
 BATCHES = (1, 32, 256, 1024)
 
 
@@ -37,15 +32,6 @@ def show() -> None:
 
 def _batch() -> int:
     return st.selectbox("Batch size", BATCHES, index=1, key="demo_batch", width=140, persist_state="session")
-
-
-def _measure(tools: StudyTools, batch: int) -> PitfallReport:
-    return run_pitfalls(Workload(network=network_from_name(WORKLOAD)), batch, DEADLINE_S, tools.check)
-
-
-PITFALLS = Task(
-    name="pitfalls", describe=lambda batch: f"{WORKLOAD} at batch {batch}, timed in several ways", run=_measure
-)
 
 
 def result(report: PitfallReport) -> None:

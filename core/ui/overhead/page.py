@@ -15,7 +15,7 @@ from core.rounds.ran_as import ran_line
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.rounds.show.trace_figures import timeline_figure, trace_share_figure, traced_cells
-from core.traces.record import TRUSTED_RATIO, TracedCell
+from core.traces.record import TRUSTED_RATIO, AnyTrace, TracedCell
 from core.ui import charts, evidence, registry
 from core.ui.card import Badge, label_badge, result_card
 from core.ui.navigation import link
@@ -107,7 +107,7 @@ def card(run: Run, cell: TracedCell) -> None:
     result_card("Where a step goes", badges, words.headline(cell), about)
 
 
-def notes(cell: TracedCell) -> None:
+def notes(cell: AnyTrace) -> None:
     """Show what qualifies the answer."""
     for sentence in (words.distrust(cell), words.retraced(cell)):
         if sentence:
@@ -140,13 +140,13 @@ def shares(run: Run, target: int) -> None:
            f"Parts of a traced step by batch size. {named}", target)  # fmt: skip
 
 
-def timeline(run: Run, cell: TracedCell) -> None:
+def timeline(run: Run, cell: AnyTrace) -> None:
     """Draw one traced step as rows of events."""
     _chart("timeline", run, partial(timeline_figure, run, cell),
-           f"Timeline of one traced step. {words.headline(cell)}", cell.target, cell.batch)  # fmt: skip
+           f"Timeline of one traced step. {words.headline(cell)}", cell.target, cell.place)  # fmt: skip
 
 
-def _chart(name: str, run: Run, make: partial[go.Figure], alt: str, *key: int) -> None:
+def _chart(name: str, run: Run, make: partial[go.Figure], alt: str, *key: int | str) -> None:
     charts.show(name, make, alt, f"{run.id}-{name}", (registry.revision(run), *key))
 
 
@@ -156,12 +156,12 @@ def explanation(cell: TracedCell, fit: Fit | None) -> None:
         st.markdown(plain(sentence))
 
 
-def costly_title(cell: TracedCell) -> str:
+def costly_title(cell: AnyTrace) -> str:
     """Return the title of :func:`kernels`."""
     return f"{'Operations' if words.on_cpu(cell) else 'Kernels'} that cost most"
 
 
-def kernels(run: Run, cell: TracedCell) -> None:
+def kernels(run: Run, cell: AnyTrace) -> None:
     """Show the kernels, or a CPU's operations, that cost most."""
     what = "operation" if words.on_cpu(cell) else "kernel"
     table = words.kernels_table(cell)
@@ -190,7 +190,7 @@ def kernels(run: Run, cell: TracedCell) -> None:
     )  # fmt: skip
 
 
-def host_operations(run: Run, cell: TracedCell) -> None:
+def host_operations(run: Run, cell: AnyTrace) -> None:
     """Show what ran on the host beside a GPU: expected or fallen back, with its time and bytes moved."""
     fell_back = any(not op.expected for op in cell.host_ops)
     (st.warning if fell_back else st.markdown)(plain(words.placement(cell)))

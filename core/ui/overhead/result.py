@@ -11,7 +11,7 @@ from core.rounds.answer.answer import Answer, Fit
 from core.rounds.run import Run
 from core.traces.record import TracedCell
 from core.ui import charts, frame, registry, share
-from core.ui.overhead import doing, page, tracing
+from core.ui.overhead import doing, page, trace_file, tracing
 
 FITTED = "Fixed-cost share (fitted), and how it differs from the trace"
 
@@ -50,7 +50,7 @@ class _Untraced:
         """Draw nothing."""
 
     def evidence(self) -> dict[str, Callable[[], None]]:
-        return _of_card(self._run, self._target)
+        return {**_of_card(self._run, self._target), trace_file.OPEN: trace_file.upload}
 
 
 class _Traced(_Untraced):
@@ -83,6 +83,7 @@ class _Traced(_Untraced):
             **_of_card(run, self._target),
             "Trace another batch": partial(tracing.show, run, self._target),
             "How it was traced": partial(page.how_traced, run, cell),
+            trace_file.OPEN: trace_file.upload,
         }
         return found
 

@@ -11,10 +11,11 @@ import pandas as pd
 
 from core.analysis.statistics import MIN_UNITS, t_quantile
 from core.base.numbers import byte_size, counted, number, percent
+from core.base.text import sentence_case
 from core.rounds.answer.answer import Fit
 from core.rounds.run import Run
 from core.rounds.show.trace_figures import part_words
-from core.traces.record import PARTS, TRUSTED_RATIO, HostOp, TracedCell
+from core.traces.record import PARTS, TRUSTED_RATIO, AnyTrace, FileTrace, HostOp, TracedCell
 
 AGREE_PP = 5.0  # a smaller difference of the two shares is within both methods' uncertainty
 SLOWED = 1.05  # minimum ratio at which the profiler's own work is mentioned
@@ -26,6 +27,7 @@ WHY = {
     "control": "controls the step",
 }
 DISTURBED = "Trace disturbed; trace again."
+AGAIN = "Trace the batch again; the fixed-cost share needs no profiler."
 NO_BYTES = "not reported by the trace"
 ON_CPU = (
     "The target is the host itself, so there is no table of operations that ran on the host instead of the device: "
@@ -33,12 +35,12 @@ ON_CPU = (
 )
 
 
-def on_cpu(cell: TracedCell) -> bool:
+def on_cpu(cell: AnyTrace) -> bool:
     """Return whether the cell's device is the CPU."""
     return cell.device.device == "CPU"
 
 
-def headline(cell: TracedCell) -> str:
+def headline(cell: AnyTrace) -> str:
     """Return where the traced step's time went, in one sentence: compute, and the largest part of the rest."""
     if distrust(cell) is not None:
         return DISTURBED
@@ -47,10 +49,10 @@ def headline(cell: TracedCell) -> str:
     largest = max(shares, key=lambda part: shares[part])
     what, rest = part_words(cell)[largest], mean.overhead_share
     if (bounds := compute_bounds(cell)) is None:
-        return f"At batch {cell.batch:,} too few steps were traced to say where a step goes."
+        return f"{sentence_case(cell.place)} too few steps were traced to say where a step goes."
     works = "operations run" if on_cpu(cell) else "the device computes"
     low, high = (f"{100 * end:.0f}" for end in bounds)
-    begin = f"At batch {cell.batch:,} {works} during {percent(1 - rest)} ({low} to {high} %) of a traced step"
+    begin = f"{sentence_case(cell.place)} {works} during {percent(1 - rest)} ({low} to {high} %) of a traced step"
     if rest <= 0:
         return f"{begin}; nothing else takes time."
     if shares[largest] >= 0.99 * rest:
@@ -58,13 +60,13 @@ def headline(cell: TracedCell) -> str:
     return f"{begin}; the largest part of the rest is {what} ({percent(shares[largest])})."
 
 
-def compute_bounds(cell: TracedCell) -> tuple[float, float] | None:
+def compute_bounds(cell: AnyTrace) -> tuple[float, float] | None:
     """Return the 95 % interval of the compute share over the traced steps; None with fewer than three."""
     shares = [1 - step.overhead_share for step in cell.device.steps]
     return _bounds(shares, 1 - cell.device.mean().overhead_share)
 
 
-def all_reduced(cell: TracedCell) -> str | None:
+def all_reduced(cell: AnyTrace) -> str | None:
     """Return the all-reduce's share of a step on several devices; None if the trace lacks it, or has too few steps."""
     shares = cell.device.all_reduce_shares
     if not shares or (bounds := _bounds(shares, fmean(shares))) is None:
@@ -83,25 +85,25 @@ def _bounds(shares: Sequence[float], middle: float) -> tuple[float, float] | Non
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def distrust(cell: TracedCell) -> str | None:
+def distrust(cell: AnyTrace) -> str | None:
     """Return why the split is not to be trusted, or None if it is."""
     if cell.dropped_events:
         return (
-            f"The split at batch {cell.batch:,} is not to be trusted: the profiler lost "
-            f"{counted(cell.dropped_events, 'event')} of the device, so kernels or copies are missing. Trace the batch "
-            "again; the fixed-cost share needs no profiler."
+            f"The split {cell.place} is not to be trusted: the profiler lost "
+            f"{counted(cell.dropped_events, 'event')} of the device, so kernels or copies are missing. "
+            + ("Trace fewer steps." if isinstance(cell, FileTrace) else AGAIN)
         )
-    if cell.trusted:
+    if cell.trusted or isinstance(cell, FileTrace):
         return None
     return (
-        f"The split at batch {cell.batch:,} is not to be trusted: a step took {number(cell.profiled_step_ms)} ms under "
+        f"The split {cell.place} is not to be trusted: a step took {number(cell.profiled_step_ms)} ms under "
         f"the profiler and {number(cell.unprofiled_step_ms)} ms without it, {number(cell.profiler_ratio)} times as "
         f"long (at most {TRUSTED_RATIO} is trusted). So much of what the trace shows is the profiler's own work, most "
         "of it on the host. The fixed-cost share needs no profiler."
     )
 
 
-def retraced(cell: TracedCell) -> str | None:
+def retraced(cell: AnyTrace) -> str | None:
     """Return the remedy for functions that were retraced inside the steps, or None."""
     if not cell.retraces:
         return None
@@ -175,7 +177,7 @@ def _slowed(cell: TracedCell) -> str | None:
     return f"The profiler made a step {number(cell.profiler_ratio)} times as long, mostly by work on the host"
 
 
-def placement(cell: TracedCell) -> str:
+def placement(cell: AnyTrace) -> str:
     """Return what ran on the host beside a GPU, in one sentence; for a CPU, why nothing is listed."""
     if on_cpu(cell):
         return ON_CPU
@@ -191,7 +193,7 @@ def placement(cell: TracedCell) -> str:
     return f"{counted(len(fell), 'operation')} fell back to the host and took {took} ms of a traced step.{rest}"
 
 
-def kernels_table(cell: TracedCell) -> pd.DataFrame:
+def kernels_table(cell: AnyTrace) -> pd.DataFrame:
     """Return the kernels (operations on a CPU) that cost most, with their count, ms and % of busy time.
 
     ``kernel`` is the readable name, ``name`` the whole one.
@@ -204,6 +206,19 @@ def kernels_table(cell: TracedCell) -> pd.DataFrame:
             "total_ms": [kernel.total_ms for kernel in cell.device.top],
             "busy_pct": [100 * kernel.total_ms / busy_ms if busy_ms else None for kernel in cell.device.top],
             "name": [kernel.name for kernel in cell.device.top],
+        }
+    )
+
+
+def parts_table(cell: AnyTrace) -> pd.DataFrame:
+    """Return the parts of the mean step, with their milliseconds and share of it in %."""
+    mean, words = cell.device.mean(), part_words(cell)
+    parts = [part for part in PARTS if mean.part_ms(part) > 0]
+    return pd.DataFrame(
+        {
+            "part": [sentence_case(words[part]) for part in parts],
+            "ms": [mean.part_ms(part) for part in parts],
+            "share_pct": [100 * mean.part_ms(part) / mean.step_ms for part in parts],
         }
     )
 
@@ -222,7 +237,7 @@ def readable(name: str) -> str:
     return bare.strip().removeprefix("void ").split(" [")[0].strip() or name
 
 
-def host_table(run: Run, cell: TracedCell) -> pd.DataFrame:
+def host_table(run: Run, cell: AnyTrace) -> pd.DataFrame:
     """Return operations that ran on the host beside a GPU, fallbacks first, then by time."""
     ops = sorted(cell.host_ops, key=lambda op: (op.expected, -op.total_ms))
     return pd.DataFrame(

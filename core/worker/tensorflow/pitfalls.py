@@ -1,4 +1,4 @@
-"""The ways of timing in :mod:`core.worker.pitfalls` on TensorFlow, on the CPU.
+"""The ways of timing in :mod:`core.studies.pitfalls` on TensorFlow, on the CPU.
 
 The wall clock is ``time.time`` as in the articles: it is part of the way of timing.
 """

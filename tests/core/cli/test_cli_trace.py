@@ -1,10 +1,16 @@
 """``trace``: exit status, stdout, one sentence on stderr."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from core.machine.environment import capture_environment
+from core.rounds.run import Run
+from core.rounds.show.imports import read_run
+from core.store import Store
 from simulated.commands import Command, as_json, holds, refused
+from simulated.runs import make_run
 from simulated.traces import MadeTrace, gpu_trace
 
 
@@ -85,3 +91,81 @@ def test_what_is_no_trace_is_refused_with_one_sentence(cli: Command, tmp_path: P
     (tmp_path / "text.json").write_text("{}")
     words = {"none": "does not exist", "empty": "there is events.out.tfevents", "text.json": "no list of traceEvents"}
     assert words[name] in refused(cli("trace", tmp_path / name))
+
+
+def run_here(**changes: Any) -> Run:
+    """Return a run as measured on this machine."""
+    run = make_run(label="measured").model_copy(update={"environment": capture_environment()})
+    return run.model_copy(update=changes)
+
+
+def stored(run: Run) -> Run:
+    store = Store()
+    store.begin(run.model_copy(update={"rounds": (), "cells": ()}))
+    store.record(run.id, run.rounds)
+    store.finish(run.id, "finished", run.elapsed_s)
+    return store.load(run.id)
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_stored_run_is_traced_by_its_id_and_keeps_the_trace(cli: Command) -> None:
+    run = stored(run_here())
+    status, out, err = cli("trace", run.id)
+    assert status == 0, err
+    (cell,) = Store().load(run.id).traces
+    assert (cell.target, cell.batch) == (1, 32)  # the last target, the middle batch
+    holds(out, "2 threads at batch 32: times of profiled steps, measured", "under the profiler", "1.1×")
+    data = as_json(cli("trace", run.id, "--target", run.target_names[0], "--batch", 8, "--json"))
+    assert (data["run"], data["target"], data["batch"]) == (run.id, run.target_names[0], 8)
+    assert data["profiled_step_ms"] > data["unprofiled_step_ms"]
+    assert data["trusted"]
+    assert data["devices"][0]["steps"][0]["compute_ms"] > 0
+    assert len(Store().load(run.id).traces) == 2
+    cli("trace", run.id, "--batch", 32)
+    assert len(Store().load(run.id).traces) == 2  # the new trace of a cell replaces the one before
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_run_in_a_file_is_written_with_its_trace(cli: Command, tmp_path: Path) -> None:
+    file, out = tmp_path / "run.json", tmp_path / "traced.json"
+    file.write_text(run_here().to_json())
+    status, _, err = cli("trace", file, "--batch", 64, "--out", out)
+    assert status == 0, err
+    holds(err, "not in the history", "Wrote")
+    (cell,) = read_run(out.read_bytes(), out.name).traces
+    assert cell.batch == 64
+    assert not Store().summaries()
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_file_of_a_stored_run_names_it(cli: Command, tmp_path: Path) -> None:
+    run = stored(run_here())
+    file = tmp_path / "run.json"
+    file.write_text(run.to_json())
+    assert cli("trace", file, "--no-store")[0] == 0
+    assert not Store().load(run.id).traces
+    assert cli("trace", file)[0] == 0
+    assert len(Store().load(run.id).traces) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags", "words"),
+    [
+        ({"label": "recorded"}, (), "this run is recorded"),
+        ({"environment": None}, (), "measured on another machine"),
+        ({"plan": None}, (), "Without its plan"),
+        ({}, ("--batch", 7), "Batch 7 was not measured"),
+        ({}, ("--target", "gpu:9"), "no target of this run"),
+    ],
+)
+def test_what_cannot_be_traced_is_refused(
+    cli: Command, tmp_path: Path, changes: dict[str, Any], flags: tuple[Any, ...], words: str
+) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(run_here(**changes).to_json())
+    assert words in refused(cli("trace", file, *flags))
+
+
+def test_flags_of_a_run_are_refused_for_a_trace_file_and_an_unknown_id_is_said(cli: Command, tmp_path: Path) -> None:
+    assert "are for a run" in refused(cli("trace", gpu_trace().write(tmp_path), "--batch", 8))
+    assert "does not exist" in refused(cli("trace", "20260101-abcdef"))

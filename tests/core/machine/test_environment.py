@@ -41,7 +41,7 @@ def test_this_machine_is_described_survives_json_and_does_not_give_away_its_name
 def test_no_framework_is_imported():
     code = (
         "import sys; from core.machine.environment import capture_environment, list_devices; "
-        "import core.machine.interference, core.worker.process, core.worker.timing, core.worker.pitfalls, "
+        "import core.machine.interference, core.worker.process, core.worker.timing, core.studies.pitfalls, "
         "core.worker.server\n"
         "capture_environment(); list_devices()\n"
         "raise SystemExit(any(name in sys.modules for name in ('tensorflow', 'keras')))"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +76,16 @@ def test_a_sweep_goes_on_without_a_database_that_is_locked_from_before_its_start
 def test_one_that_becomes_free_on_the_way_has_all_rounds_in_order(url: str, jobs: Jobs, store: Store) -> None:
     lock = locked(url)
     lock.__enter__()
-    own, freed = jobs._keep, []
+    own, freed = jobs._follow, []
 
-    def free_later(report: Any, progress: Any) -> None:
-        report(progress)
+    def free_later(task: Any, progress: Any) -> None:
+        own(task, progress)
         record = getattr(progress, "record", None)
         if record is not None and len(record.rounds) > 100 and not freed:
             lock.__exit__(None, None, None)
             freed.append(len(record.rounds))
 
-    jobs._keep = lambda *given: partial(free_later, own(*given))  # type: ignore[method-assign]
+    jobs._follow = free_later  # type: ignore[method-assign]
     run_id = jobs.start(SWEEP, new_run(plan()))
     jobs.wait(60)
     done = jobs.snapshot()

@@ -19,7 +19,7 @@ from core.studies.noise.record import NoisePlan
 from core.studies.noise.run import run_noise_study
 from core.studies.runner import Asking, Cancelled, StudyTools
 from core.studies.sweep.supervisor import run_sweep
-from core.studies.sweep.workers import trace_cell
+from core.studies.sweep.trace import trace_cell
 from core.worker.protocol import CellFailed, Prepare, Ready, RunBlock, WorkerError, WorkerLost
 from core.workload.spec import Pipeline, Target
 from simulated import frontiers, noises

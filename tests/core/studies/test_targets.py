@@ -3,7 +3,7 @@
 import pytest
 
 from core.studies.registry import kind_of, kinds
-from core.ui.overhead.tracing import TRACE, Asked
+from core.studies.sweep.trace import TRACE, CellToTrace
 from simulated.kinds import GPU, cases
 from simulated.runs import make_run, on_card
 
@@ -21,5 +21,5 @@ def test_every_kind_says_where_it_measures(kind: str) -> None:
 
 
 def test_a_trace_is_of_one_target() -> None:
-    assert TRACE.targets(Asked(RUN, 1, 8)) == (GPU,)
-    assert not any(target.is_gpu for target in TRACE.targets(Asked(RUN, 0, 8)))
+    assert TRACE.targets(CellToTrace(RUN, 1, 8)) == (GPU,)
+    assert not any(target.is_gpu for target in TRACE.targets(CellToTrace(RUN, 0, 8)))

@@ -9,7 +9,7 @@ import pytest
 from core.rounds.answer.analyse import analyse
 from core.rounds.run import Run
 from core.studies.progress import Progress
-from core.studies.sweep.workers import steps_to_trace
+from core.studies.sweep.trace import steps_to_trace
 from core.traces.record import TracedCell
 from core.worker.protocol import CellFailed, Traced, WorkerError, WorkerLost
 from simulated.simulation import Curve, Machine, NoiseModel

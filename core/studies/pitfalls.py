@@ -1,16 +1,19 @@
-"""Timing pitfalls, live: one workload timed as articles do it, beside our block time, in a worker of its own."""
+"""Timing pitfalls: one workload timed in the ways of many articles, beside our block time, in a worker of its own."""
 
 from __future__ import annotations
 
 import statistics
-import time
 from typing import Literal, NamedTuple, get_args
 
 from core.base.schema import Frozen
-from core.worker.process import launch_processes
-from core.worker.protocol import Check, Prepare, R, Release, Request, RunBlock, TimePitfall, Way, Worker, go_on
+from core.networks.families import network_from_name
+from core.studies.kind import Task
+from core.studies.runner import StudyTools
+from core.worker.clock import Clock
+from core.worker.protocol import Prepare, R, Release, Request, RunBlock, TimePitfall, Way, Worker
 from core.workload.spec import Mode, Pipeline, Target, Workload
 
+WORKLOAD, DEADLINE_S = "784-128-10", 150.0  # it takes some 30 s
 OUR_BLOCKS = 25
 Method = Literal["predict_first", "predict_loop", "single_call", "first_epoch"]
 
@@ -76,26 +79,25 @@ class PitfallReport(Frozen):
     figures: tuple[Figure, ...]
 
 
-def run_pitfalls(workload: Workload, batch: int, deadline_s: float, check: Check = go_on) -> PitfallReport:
-    """Time ``workload`` at ``batch`` on the CPU by every method.
+def run_pitfalls(tools: StudyTools, batch: int, workload: Workload | None = None) -> PitfallReport:
+    """Time a workload (default: :data:`WORKLOAD`) at ``batch`` on the CPU by every method.
 
-    Raises WorkerError (crashed, hung, out of memory), and what ``check`` raises
-    (:class:`core.worker.protocol.Launcher`).
+    Raises WorkerError (crashed, hung, out of memory), or Cancelled while the worker starts.
     """
-    end_s = time.monotonic() + deadline_s
-    (worker,) = launch_processes((Target(),), deadline_s, check)
+    end_s = tools.clock.now_s() + DEADLINE_S
+    (worker,) = tools.launcher((Target(),), DEADLINE_S, tools.check)
     try:
-        return _measure(worker, workload, batch, end_s)
+        return _measure(worker, workload or Workload(network=network_from_name(WORKLOAD)), batch, end_s, tools.clock)
     finally:
         worker.close()
 
 
-def _measure(worker: Worker, workload: Workload, batch: int, end_s: float) -> PitfallReport:
+def _measure(worker: Worker, workload: Workload, batch: int, end_s: float, clock: Clock) -> PitfallReport:
     modes = {mode: workload.model_copy(update={"mode": mode}) for mode in get_args(Mode)}
     steps_ms: dict[str, float] = {}
 
     def ask(request: Request[R]) -> R:
-        return worker.ask(request, end_s - time.monotonic())
+        return worker.ask(request, end_s - clock.now_s())
 
     def ours_ms(workload: Workload) -> float:
         """Return the median step time of a few blocks, on a host array as the other methods use."""
@@ -119,3 +121,9 @@ def _measure(worker: Worker, workload: Workload, batch: int, end_s: float) -> Pi
             for method, words in METHODS.items()
         ),
     )
+
+
+PITFALLS: Task[int, PitfallReport] = Task(
+    name="pitfalls", describe=lambda batch: f"{WORKLOAD} at batch {batch}, timed in several ways", run=run_pitfalls
+)
+"""Its plan is the batch."""
