@@ -56,14 +56,14 @@ def read(path: Path) -> Trace:
             limit = byte_size(MAX_FILE_BYTES)
             raise TraceError(f"{path.name} is larger than {limit}; trace fewer steps (a handful is enough).")
         with open_file(path) as file:
-            given = from_json(file.read(MAX_FILE_BYTES + 1), cache_strings="all")
+            content = from_json(file.read(MAX_FILE_BYTES + 1), cache_strings="all")
     except ValueError as error:
         raise TraceError(f"{path.name} is no trace: it is not valid JSON ({error}).") from None
     except TraceError:
         raise
     except UserError as error:
         raise TraceError(str(error)) from None
-    events = given.get("traceEvents") if isinstance(given, dict) else None
+    events = content.get("traceEvents") if isinstance(content, dict) else None
     if not isinstance(events, list):
         raise TraceError(f"{path.name} is no trace of PyTorch's profiler: it has no list of traceEvents.")
     if len(events) > MAX_EVENTS:

@@ -31,7 +31,7 @@ from core.base.numbers import byte_size
 from core.machine.cgroup import read_kills, who_killed
 from core.machine.cores import THREAD_LIMITS
 from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
-from core.machine.visible import BY_BUS, ORDER, VISIBLE
+from core.machine.nvml import BY_BUS, ORDER, VISIBLE
 from core.worker.children import end_keeper, end_marked, exit_words, kill_group, lines_of, start
 from core.worker.gpu_errors import TOGETHER, explain_gpu
 from core.worker.interpreters import interpreter, refuse_python
@@ -72,7 +72,7 @@ MEMORY_SHARE = 0.9  # of the memory available at the start, divided among the CP
 def worker_environment(target: Target) -> dict[str, str]:
     """Return the environment of a worker process.
 
-    GPUs are hidden from CPU targets and otherwise numbered as in :mod:`core.machine.visible`; threads are the target's;
+    GPUs are hidden from CPU targets and otherwise numbered as in :mod:`core.machine.nvml`; threads are the target's;
     the framework logs little.
     """
     env = dict(os.environ)

@@ -57,7 +57,7 @@ def utilisation_figure(run: Run, target: int, rows: Sequence[CardRow]) -> go.Fig
     batches = [p.batch for p in points] + [float(cell.batch) for cell in cells]
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(linear_axis("Share of the time", (0, 101), " %", (0, 25, 50, 75, 100)))
-    notes = [BARS if _have_bounds(points) else "No intervals: too few windows."]
+    notes = [BARS if any(point.low is not None for point in points) else "No intervals: too few windows."]
     under = [workload_line(run), sentence_case(run.names[target])]
     return frame(
         figure, "How busy the GPU was, by batch size", under, [*notes, UTILISATION], run, legend_rows=1 + bool(cells)
@@ -111,10 +111,6 @@ def _add_windows(
         marker=marker, error_y=bars, opacity=NET_OPACITY if is_net else 1.0,
         customdata=[p.hover for p in points], hovertemplate=f"<b>{shown}</b><br>%{{customdata}}<extra></extra>",
     )  # fmt: skip
-
-
-def _have_bounds(points: list[Point]) -> bool:
-    return any(point.low is not None for point in points)
 
 
 def _bracket(figure: go.Figure, run: Run, energy: Energy) -> list[str]:

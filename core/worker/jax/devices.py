@@ -123,15 +123,11 @@ def _found(target: Target, kind: str) -> tuple[Any, ...]:
         detail = " ".join(str(error).split())[:MAX_DETAIL]
         said = f" It said: {detail}" if detail else ""
         raise CellFailed("error", f"There is no {target.devices[0]}: JAX found no {kind.upper()}.{said}") from None
-    indices = [place if target.on_cpu else _number(device) for place, device in enumerate(target.devices)]
+    indices = [place if target.on_cpu else int(device.partition(":")[2]) for place, device in enumerate(target.devices)]
     if missing := [index for index in indices if index >= len(devices)]:
         seen = f"{counted(len(devices), kind.upper())}, counted from {kind}:0"
         raise CellFailed("error", f"There is no {kind}:{missing[0]}: JAX found {seen}.")
     return tuple(devices[index] for index in indices)
-
-
-def _number(device: str) -> int:
-    return int(device.partition(":")[2])
 
 
 class DeviceAllocator:

@@ -67,7 +67,10 @@ def _loops(step: CellStep, steps: int) -> Examined:
     return Examined(
         look="loops",
         ms={name: tuple(values) for name, values in taken.items()}
-        | {"sync": (_idle_sync_ms(),), "clock": (timing.clock_resolution_ms(),)},
+        | {
+            "sync": (median(_timed(tf.test.experimental.sync_devices) for _ in range(SYNCS)),),
+            "clock": (timing.clock_resolution_ms(),),
+        },
     )
 
 
@@ -78,10 +81,6 @@ def _repeats(most: int, most_s: float) -> Iterator[int]:
         if repeat >= LEAST_REPEATS and time.monotonic() >= end_s:
             return
         yield repeat
-
-
-def _idle_sync_ms() -> float:
-    return median(_timed(tf.test.experimental.sync_devices) for _ in range(SYNCS))
 
 
 def _timed(work: Callable[[], Any]) -> float:
