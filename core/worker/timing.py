@@ -103,10 +103,10 @@ def latencies(run: RunSteps, warm: WarmUp, most: int) -> tuple[float, ...]:
     """
     if len(warm.singles_ms) >= most:
         return warm.singles_ms[len(warm.singles_ms) - most :]
-    found: list[float] = []
-    while len(found) < most and (len(found) < FEWEST_LATENCIES or sum(found) < LATENCY_MS):
-        found.append(run(1))
-    return tuple(found)
+    samples: list[float] = []
+    while len(samples) < most and (len(samples) < FEWEST_LATENCIES or sum(samples) < LATENCY_MS):
+        samples.append(run(1))
+    return tuple(samples)
 
 
 def wake_ms(idle_ms: float) -> float:

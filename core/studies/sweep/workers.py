@@ -121,8 +121,6 @@ class Workers:
         self._workers = {}
         self._prepared.clear()
 
-    # -- visits ----------------------------------------------------------------------------------------------------
-
     def visit(self, batch: int, pass_index: int, targets: Collection[int]) -> bool:
         """Prepare the batch if needed and run some rounds of these targets; return whether other programs disturbed
         them.
@@ -203,8 +201,6 @@ class Workers:
         for target in {block.target for blocks in rounds for block in blocks}:
             self._ledger.set_cell(target, batch, "measured")
         return bool(getattr(sample, "disturbed", None))
-
-    # -- cells -----------------------------------------------------------------------------------------------------
 
     def is_prepared(self, target: int, batch: int) -> bool:
         """Tell whether the target's worker has prepared the batch."""

@@ -143,11 +143,11 @@ def _clusters(step: CellStep, steps: int) -> Examined:
     kind = kinds(trace.texts)
     runs = np.array([CLUSTER.fullmatch(text) is not None for text in trace.texts])
     names = [line.events.name for line in trace.lines if is_host(line)]
-    found = {
+    results = {
         "clusters": sum(int(runs[name].sum()) for name in names),
         "operations": sum(int((kind[name] == Kind.OP).sum()) for name in names),
     }
-    return Examined(look="clusters", counts=found | {"steps": steps})
+    return Examined(look="clusters", counts=results | {"steps": steps})
 
 
 def _traced(step: CellStep, steps: int) -> Trace:
