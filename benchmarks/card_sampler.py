@@ -18,8 +18,8 @@ import numpy as np
 
 from core.analysis.statistics import bounded_median
 from core.base.evidence import CardUse
-from core.machine.card import Card, CardSampler
 from core.machine.lock import machine_lock
+from core.machine.meter import Card, CardSampler
 from core.machine.nvml import Handle
 from core.worker.process import launch_processes
 from core.worker.protocol import Prepare, RunBlock

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from core.traces.schema import message
+from core.traces.xplane import message
 from simulated import large_traces
 from simulated.traces import MadeTrace
 

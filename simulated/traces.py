@@ -9,8 +9,7 @@ import pytest
 
 from core.traces.record import TraceReport
 from core.traces.report import report
-from core.traces.schema import message
-from core.traces.xplane import read
+from core.traces.xplane import message, read
 
 BERT = Path(__file__).parents[2] / "shared/data/traces/bert_multi_gpu_2020.xplane.pb"
 """A recorded trace: a step of BERT on two GPUs."""

@@ -127,8 +127,8 @@ def _climb(score: Callable[[Array], float], logs: Array, step: float) -> Array:
             for change in (step, -step):
                 tried = logs.copy()
                 tried[i] += change
-                if (found := score(tried)) > best:
-                    logs, best, moved = tried, found, True
+                if (likelihood := score(tried)) > best:
+                    logs, best, moved = tried, likelihood, True
                     break
         if not moved:
             step /= 2

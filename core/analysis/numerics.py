@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 BISECTIONS = 64  # halvings until any interval of doubles has shrunk to neighbouring numbers
 HUGE = 1e300  # stands for infinity in an interpolation
+MAX_ITERATIONS = 60  # damped steps of a least-squares fit
 DIFFERENCE_STEP = 1e-3  # of a forward difference, in parameters of order one
 
 
@@ -74,16 +75,15 @@ def levenberg_marquardt(
     start: Array,
     lowest: Array | float = -np.inf,
     tolerance: float = 1e-9,
-    iterations: int = 60,
 ) -> LeastSquares:
     """Minimise the sum of squared residuals over parameters ≥ ``lowest`` by damped Gauss-Newton steps.
 
     Marquardt 1963. ``model`` returns residuals (n) and their derivatives (n × p). Stops when a step is below
-    ``tolerance``.
+    ``tolerance``, or after :data:`MAX_ITERATIONS`.
     """
     damping = 1e-3
     best = LeastSquares(start, *model(start))
-    for _ in range(iterations):
+    for _ in range(MAX_ITERATIONS):
         normal = best.jacobian.T @ best.jacobian
         damped = normal + damping * np.diag(np.diag(normal) + 1e-9)
         step = np.linalg.solve(damped, -best.jacobian.T @ best.residuals)

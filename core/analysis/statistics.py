@@ -130,9 +130,9 @@ def t_at(probability: Array | float, df: Array) -> Array:
     levels = [float(np.max(probability))] if same else np.unique(probability).tolist()
     quantiles = np.full(df.shape, np.inf)
     for level in levels:
-        found = np.full(4 * _LARGE_DF + 1, np.inf)
-        found[present] = [_t_between(level, quarter / 4) for quarter in present]
-        quantiles = found[quarters] if same else np.where(probability == level, found[quarters], quantiles)
+        table = np.full(4 * _LARGE_DF + 1, np.inf)
+        table[present] = [_t_between(level, quarter / 4) for quarter in present]
+        quantiles = table[quarters] if same else np.where(probability == level, table[quarters], quantiles)
     return quantiles
 
 

@@ -40,8 +40,8 @@ def look(path: Path) -> os.stat_result | None:
 
 def is_folder(path: Path) -> bool:
     """Return True if the path is a folder. Raises UserError if that cannot be determined."""
-    found = look(path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    status = look(path)
+    return status is not None and stat.S_ISDIR(status.st_mode)
 
 
 def reason(error: Exception) -> str:
@@ -85,9 +85,9 @@ def read_limited(path: Path, limit_bytes: int, what: str) -> bytes:
 def check_place(path: Path) -> None:
     """Raise UserError if no file can be written at a path, before any work is done for it."""
     with _refused(path, "written"):
-        found, folder = _found(path), path.parent
-        able = folder.is_dir() and os.access(folder if found is None else path, os.W_OK)
-    if not able or (found is not None and not stat.S_ISREG(found.st_mode)):
+        status, folder = _found(path), path.parent
+        able = folder.is_dir() and os.access(folder if status is None else path, os.W_OK)
+    if not able or (status is not None and not stat.S_ISREG(status.st_mode)):
         raise UserError(
             f"{shown(str(path))} cannot be written; accepted is a file in a folder that exists and can be written."
         )
@@ -143,8 +143,8 @@ def _refused(path: Path, what: str) -> Iterator[None]:
         raise UserError(f"{shown(str(path))} cannot be {what}: {reason(error)}.") from None
 
 
-def _check_regular(found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check_regular(status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "It is a device, a pipe or a socket, and no file")

@@ -81,10 +81,10 @@ def parse_json(text: str | bytes) -> Any:
     :data:`MAX_INTEGER`.
     """
     try:
-        found = from_json(text, cache_strings="keys")
+        data = from_json(text, cache_strings="keys")
     except ValueError as error:
         raise UserError(f"The file is not valid JSON: {error}.") from None
-    waiting = [[found]]
+    waiting = [[data]]
     while waiting:
         inside = waiting.pop()
         for value in inside.values() if isinstance(inside, dict) else inside:
@@ -100,7 +100,7 @@ def parse_json(text: str | bytes) -> Any:
                         f"An object in the file has {len(value):,} keys; at most {MAX_KEYS:,} are accepted."
                     )
                 waiting.append(value)
-    return found
+    return data
 
 
 def printable(text: str) -> str:
@@ -127,6 +127,6 @@ def explain(error: ValidationError) -> str:
     path = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-before"))
     where = "".join(c for c in path if c.isprintable())[:MAX_WHERE]  # a key in a file may contain anything
     what = first["msg"].removeprefix("Value error, ").rstrip(".")
-    given = first.get("input")
-    shown = f" (got {str(given)[:80]!r})" if isinstance(given, (str, int, float, bool)) else ""
+    value = first.get("input")
+    shown = f" (got {str(value)[:80]!r})" if isinstance(value, (str, int, float, bool)) else ""
     return f"{where}: {what}{shown}." if where else f"{what}{shown}."

@@ -51,7 +51,7 @@ def in_markdown(text: str) -> str:
     Addresses and mentions are recognised even behind an escape, so :data:`APART` is inserted into them.
     """
     text = _LISTED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", clean(text).replace("&", "&amp;")))
-    return _LIVE.sub(lambda found: found[0] + APART, text)
+    return _LIVE.sub(lambda match: match[0] + APART, text)
 
 
 def json_text(data: Any) -> str:
@@ -61,7 +61,7 @@ def json_text(data: Any) -> str:
 
 def escaped_json(text: str) -> str:
     """Escape characters in JSON that a terminal would act on; line breaks between values stay."""
-    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def sentence_case(text: str) -> str:

@@ -138,13 +138,13 @@ def whiskers(
 
 
 def _stretches(points: Sequence[Point]) -> list[list[Point]]:
-    found: list[list[Point]] = [[]]
+    stretches: list[list[Point]] = [[]]
     for point in points:
         if point.low is None or point.high is None:
-            found.append([])
+            stretches.append([])
         else:
-            found[-1].append(point)
-    return [stretch for stretch in found if stretch]
+            stretches[-1].append(point)
+    return [stretch for stretch in stretches if stretch]
 
 
 def add_level(

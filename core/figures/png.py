@@ -8,8 +8,8 @@ FONT = "DejaVu Sans"
 SCALE = 2.0  # as sharp as on a high-density screen or a slide
 
 
-def png(svg: str, scale: float = SCALE) -> bytes:
-    """Return the picture as PNG, with ``scale`` times as many pixels in each direction.
+def png(svg: str) -> bytes:
+    """Return the picture as PNG, with :data:`SCALE` times as many pixels in each direction.
 
     Letters of other scripts come from the system's fonts.
     """
@@ -18,5 +18,5 @@ def png(svg: str, scale: float = SCALE) -> bytes:
     beside = files(__package__) / "fonts"
     fonts = [str(beside / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")]
     return bytes(
-        resvg_py.svg_to_bytes(svg_string=svg, zoom=scale, font_files=fonts, sans_serif_family=FONT, font_family=FONT)
+        resvg_py.svg_to_bytes(svg_string=svg, zoom=SCALE, font_files=fonts, sans_serif_family=FONT, font_family=FONT)
     )

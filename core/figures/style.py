@@ -27,6 +27,7 @@ WRAP_AT = 92  # characters of a footnote line; fits a chart 520 px wide
 TITLE_PX, LINE_PX, ROW_PX, FOOT_PX, PLOT_PX = 26, 18, 21, 15, 330
 STRIP_SIZES = (17.01, 12.51, 10.51)  # of title, lines and footnote; no other text has exactly these sizes
 MAX_TICKS = 11
+ENTRY_PX = 168  # of a legend column
 COLUMN_CHARS = 26  # of a name in a legend of two columns
 
 # The chart's own menu. Nothing may leave the machine, so the cloud button stays off. A picture is wide enough for its
@@ -208,8 +209,8 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 
 def log_range(values: Iterable[float], pad: float = 0.06) -> tuple[float, float]:
     """Return a padded range for a log axis that holds all positive values, in the values' own unit."""
-    found = [value for value in values if value > 0 and math.isfinite(value)]
-    low, high = (min(found), max(found)) if found else (0.5, 2.0)
+    positive = [value for value in values if value > 0 and math.isfinite(value)]
+    low, high = (min(positive), max(positive)) if positive else (0.5, 2.0)
     room = max(math.log10(high / low) * pad, 0.03)
     return low / 10**room, high * 10**room
 
@@ -247,9 +248,9 @@ def within_reach(middles: Sequence[float], ends: Iterable[float | None], factor:
     return [*middles, *(min(high, max(low, end)) for end in ends if end is not None)]
 
 
-def flat_legend(figure: go.Figure, entry_px: int = 168, **font: Any) -> go.Figure:
-    """Arrange legend entries in columns of ``entry_px`` pixels; two fit in the narrowest chart."""
-    legend: dict[str, Any] = {"orientation": "h", "entrywidth": entry_px, "entrywidthmode": "pixels"}
+def flat_legend(figure: go.Figure, **font: Any) -> go.Figure:
+    """Arrange legend entries in columns; two fit in the narrowest chart."""
+    legend: dict[str, Any] = {"orientation": "h", "entrywidth": ENTRY_PX, "entrywidthmode": "pixels"}
     figure.update_layout(legend=legend | ({"font": font} if font else {}))
     return figure
 

@@ -36,6 +36,7 @@ from core.figures.svg_parts import (
 )
 
 WHISKER_END = 4.0
+MOST_STEPS = 6  # between the ticks of an axis without its own
 
 
 def scatter(trace: Spec, panel: Panel, name: str) -> str:
@@ -70,12 +71,12 @@ def _filled(trace: Spec, path: str, name: str) -> str:
 
 def _coloured(marker: Spec) -> dict[str, Any]:
     """Replace numbers on a colour scale by colours."""
-    found = dict(marker)
-    colours, scale = found.get("color"), found.get("colorscale")
+    merged = dict(marker)
+    colours, scale = merged.get("color"), merged.get("colorscale")
     if scale is not None and isinstance(colours, (list, tuple)):
-        on = on_scale(colours, scale, found["cmin"], found["cmax"])
-        found["color"] = [f"rgb({red:.0f},{green:.0f},{blue:.0f})" for red, green, blue, _ in on]
-    return found
+        on = on_scale(colours, scale, merged["cmin"], merged["cmax"])
+        merged["color"] = [f"rgb({red:.0f},{green:.0f},{blue:.0f})" for red, green, blue, _ in on]
+    return merged
 
 
 def _marker(trace: Spec, marker: Spec, index: int, point: tuple[float, float]) -> str:
@@ -107,7 +108,7 @@ def _whiskers(trace: Spec, panel: Panel, points: list[tuple[float, float] | None
                 continue
             place = panel.x if axis == "x" else panel.y
             ends = (place.at(value - less), place.at(value + more))
-            low, high = (place.start_px if one is None else one for one in ends)
+            low, high = (place.start_px if end_px is None else end_px for end_px in ends)
             paths.append(_whisker(axis, point, low, high, end))
         if paths:
             parts.append(
@@ -159,7 +160,7 @@ def _sides(across: Any, place: Any, width: float, offset: float | None) -> tuple
     """Return the edges of a bar in pixels, the smaller first."""
     unit = float(across.names.index(place)) if isinstance(place, str) else float(place)
     start = unit - width / 2 if offset is None else unit + offset
-    ends = [across.px(one) if across.names else across.at(one) for one in (start, start + width)]
+    ends = [across.px(end) if across.names else across.at(end) for end in (start, start + width)]
     return min(ends), max(ends)
 
 
@@ -223,7 +224,7 @@ def svg(
     inner = [*_below(layout, axes, box, name), *_drawn(traces, axes, name)]
     inner += [_shape(shape, axes, box) for shape in layout.get("shapes", ()) if shape.get("layer") != "below"]
     clip = element("clipPath", element("rect", **box.plot), id=name)
-    outer = [*_annotations(layout, axes, box), *_legend(layout, traces, box)]
+    outer = [*[_annotation(note, axes, box) for note in layout.get("annotations", ())], *_legend(layout, traces, box)]
     outer += [_scale(trace, box) for trace in traces if trace.get("colorbar")]
     ink, ground = (DARK_INK, DARK_PAPER) if paper == "dark" else (INK, PAPER)
     content = [
@@ -280,19 +281,19 @@ def _axis_names(layout: Spec) -> Iterator[str]:
 
 
 def _axis(key: str, layout: Spec, traces: list[dict[str, Any]], box: _Box) -> Axis:
-    given, letter = layout.get(key, {}), key[0]
+    settings, letter = layout.get(key, {}), key[0]
     names: tuple[str, ...] = ()
-    low, high = given.get("range") or (0.0, 0.0)
+    low, high = settings.get("range") or (0.0, 0.0)
     if low == high:
         values = list(chain.from_iterable(trace[letter] for trace in traces if _place(trace, letter) == key))
         names = tuple(dict.fromkeys(value for value in values if isinstance(value, str)))
         numbers = [value for value in values if value is not None and not isinstance(value, str)] or [0.0, 1.0]
         low, high = (-0.5, len(names) - 0.5) if names else (min(numbers), max(max(numbers), min(numbers) + 1e-9))
-        if given.get("autorange") == "reversed":
+        if settings.get("autorange") == "reversed":
             low, high = high, low
-    first, last = given.get("domain") or (0, 1)
+    first, last = settings.get("domain") or (0, 1)
     ends = (box.across(first), box.across(last)) if letter == "x" else (box.up(first), box.up(last))
-    return Axis(given.get("type") == "log", float(low), float(high), *ends, names)
+    return Axis(settings.get("type") == "log", float(low), float(high), *ends, names)
 
 
 def _place(trace: Spec, letter: str) -> str:
@@ -315,23 +316,23 @@ def _drawn(traces: list[dict[str, Any]], axes: dict[str, Axis], name: str) -> li
     return [element("g", "".join(parts), clip_path=f"url(#{name})")]
 
 
-def _ticks(key: str, given: Spec, axis: Axis, box: _Box) -> str:
-    if given.get("visible") is False:
+def _ticks(key: str, settings: Spec, axis: Axis, box: _Box) -> str:
+    if settings.get("visible") is False:
         return ""
-    ticks, lies = _labelled(given, axis), key[0] == "x"
+    ticks, lies = _labelled(settings, axis), key[0] == "x"
     parts: list[str] = []
-    size = float((given.get("tickfont") or {}).get("size", TICK_PX))
-    gap = 6 + float(given.get("ticklabelstandoff") or 0)
+    size = float((settings.get("tickfont") or {}).get("size", TICK_PX))
+    gap = 6 + float(settings.get("ticklabelstandoff") or 0)
     for at, text in ticks:
         px = short_number(at)
-        if given.get("showgrid") is not False:
+        if settings.get("showgrid") is not False:
             d = f"M{px},{short_number(box.top)}V{short_number(box.bottom)}" if lies else (
                 f"M{short_number(box.left)},{px}H{short_number(box.right)}")  # fmt: skip
-            parts.append(element("path", d=d, stroke=given.get("gridcolor") or GRID, fill="none"))
-        if given.get("showticklabels") is not False:
+            parts.append(element("path", d=d, stroke=settings.get("gridcolor") or GRID, fill="none"))
+        if settings.get("showticklabels") is not False:
             place = (at, box.bottom + 5, "center", "top") if lies else (box.left - gap, at, "right", "middle")
             parts.append(words(text, place[0], place[1], size, anchor=place[2], place=place[3]))
-    if title := (given.get("title") or {}).get("text"):
+    if title := (settings.get("title") or {}).get("text"):
         middle = (axis.start_px + axis.end_px) / 2
         if lies:
             parts.append(words(title, middle, box.bottom + 24, 13, anchor="center", place="top"))
@@ -341,27 +342,27 @@ def _ticks(key: str, given: Spec, axis: Axis, box: _Box) -> str:
     return "".join(parts)
 
 
-def _labelled(given: Spec, axis: Axis) -> list[tuple[float, str]]:
+def _labelled(settings: Spec, axis: Axis) -> list[tuple[float, str]]:
     """Return pixels and labels of the ticks: the given ones, or even steps of 1, 2 or 5."""
-    values, texts = given.get("tickvals"), given.get("ticktext")
+    values, texts = settings.get("tickvals"), settings.get("ticktext")
     if values is None:
         if axis.names:
             return [(axis.px(float(i)), name) for i, name in enumerate(axis.names)]
         values = list(_even(axis))
     if texts is None:
         texts = [f"{value:,g}" for value in values]
-    found = [(axis.at(value), text) for value, text in zip(values, texts, strict=False)]
+    ticks = [(axis.at(value), text) for value, text in zip(values, texts, strict=False)]
     low, high = sorted((axis.start_px, axis.end_px))
-    return [(at, text) for at, text in found if at is not None and low - 0.5 <= at <= high + 0.5]
+    return [(at, text) for at, text in ticks if at is not None and low - 0.5 <= at <= high + 0.5]
 
 
-def _even(axis: Axis, count: int = 6) -> Iterator[float]:
+def _even(axis: Axis) -> Iterator[float]:
     low, high = sorted((axis.low, axis.high))
     if axis.log:
         yield from decade_ticks(10.0**low, 10.0**high)
         return
-    size = 10.0 ** math.floor(math.log10((high - low) / count))
-    step = next(size * one for one in (1, 2, 5, 10) if (high - low) / (size * one) <= count)
+    size = 10.0 ** math.floor(math.log10((high - low) / MOST_STEPS))
+    step = next(size * factor for factor in (1, 2, 5, 10) if (high - low) / (size * factor) <= MOST_STEPS)
     for i in range(math.ceil(low / step), math.floor(high / step) + 1):
         yield round(i * step, 10)
 
@@ -370,8 +371,8 @@ def _end(value: float, reference: str, axes: dict[str, Axis], is_shape: bool) ->
     """Return the pixel of an end of a shape or annotation; annotations use exponents on a logarithmic axis."""
     letter = "x" if reference.startswith("x") else "y"
     axis = axes[f"{letter}axis{reference[1:]}"]
-    found = axis.at(value) if is_shape else axis.px(float(value))
-    return axis.start_px if found is None else found
+    place_px = axis.at(value) if is_shape else axis.px(float(value))
+    return axis.start_px if place_px is None else place_px
 
 
 def _shape(shape: Spec, axes: dict[str, Axis], box: _Box) -> str:
@@ -393,10 +394,6 @@ def _shape(shape: Spec, axes: dict[str, Axis], box: _Box) -> str:
         "line", x1=x0, x2=x1, y1=y0, y2=y1, stroke=line.get("color") or GUIDE, stroke_width=width,
         stroke_dasharray=dashes(line.get("dash"), width), opacity=shape.get("opacity"),
     )  # fmt: skip
-
-
-def _annotations(layout: Spec, axes: dict[str, Axis], box: _Box) -> list[str]:
-    return [_annotation(note, axes, box) for note in layout.get("annotations", ())]
 
 
 def _annotation(note: Spec, axes: dict[str, Axis], box: _Box) -> str:
@@ -450,12 +447,12 @@ def _legend(layout: Spec, traces: list[dict[str, Any]], box: _Box) -> list[str]:
 
 def _entries(traces: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the traces named in the legend, in its order."""
-    ranked = sorted((trace.get("legendrank", 1000), i, trace) for i, trace in enumerate(traces) if _is_named(trace))
+    ranked = sorted(
+        (trace.get("legendrank", 1000), i, trace)
+        for i, trace in enumerate(traces)
+        if trace.get("showlegend") is not False and trace["type"] != "heatmap"
+    )
     yield from (trace for _, _, trace in ranked)
-
-
-def _is_named(trace: Spec) -> bool:
-    return trace.get("showlegend") is not False and trace["type"] != "heatmap"
 
 
 def _sample(trace: Spec, x: float, y: float) -> str:
@@ -474,8 +471,8 @@ def _sample(trace: Spec, x: float, y: float) -> str:
     if "markers" in mode:
         marker = trace["marker"]
         edge = marker.get("line") or {}
-        colours = [each(one.get("color"), 0) for one in (marker, edge)]
-        colour = next((one for one in colours if isinstance(one, str)), GUIDE)
+        colours = [each(part.get("color"), 0) for part in (marker, edge)]
+        colour = next((part for part in colours if isinstance(part, str)), GUIDE)
         look = {"color": colour, "line": {"width": edge.get("width", 1), "color": each(edge.get("color"), 0) or colour}}
         size = min(float(each(marker.get("size", 6), 0)), 12.0)
         parts.append(symbol(each(marker.get("symbol") or "circle", 0), x + SAMPLE_PX / 2, y, size, look))

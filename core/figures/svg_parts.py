@@ -62,16 +62,16 @@ class Panel:
 
     def points(self, xs: Iterable[Any], ys: Iterable[Any]) -> list[tuple[float, float] | None]:
         """Return positions in pixels, with None at every gap."""
-        found: list[tuple[float, float] | None] = []
+        points: list[tuple[float, float] | None] = []
         for x, y in zip(xs, ys, strict=False):
             across, up = self.x.at(x), self.y.at(y)
-            found.append(None if across is None or up is None else (across, up))
-        return found
+            points.append(None if across is None or up is None else (across, up))
+        return points
 
 
-def element(name: str, content: str = "", /, **given: object) -> str:
+def element(name: str, content: str = "", /, **attributes: object) -> str:
     """Return an SVG element; None attributes are left out, ``_`` stands for ``-`` (and ``class_`` for ``class``)."""
-    pairs = ((key.rstrip("_").replace("_", "-"), value) for key, value in given.items() if value is not None)
+    pairs = ((key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None)
     text = "".join(f' {key}="{_value(value)}"' for key, value in pairs)
     return f"<{name}{text}>{content}</{name}>" if content else f"<{name}{text}/>"
 
@@ -91,14 +91,14 @@ def escaped(markup: str) -> str:
 
 
 def words(
-    markup: str, x: float, y: float, size: float, *, anchor: str = "left", place: str = "middle", **given: object
+    markup: str, x: float, y: float, size: float, *, anchor: str = "left", place: str = "middle", **attributes: object
 ) -> str:
     """Draw text with Plotly's ``<b>``, ``<i>`` and ``<br>``, beside, above or below a position."""
     lines = markup.split("<br>")
     height, step = len(lines) * LINE_HEIGHT * size, LINE_HEIGHT * size
     top = {"top": 0.0, "middle": -height / 2, "bottom": -height}[place]
     first = y + top + step / 2 + ASCENT * size
-    shared = {"font_size": size, "text_anchor": ANCHORS[anchor], **given}
+    shared = {"font_size": size, "text_anchor": ANCHORS[anchor], **attributes}
     return "".join(
         element("text", _styled(line), x=x, y=first + row * step, **shared) for row, line in enumerate(lines) if line
     )
@@ -107,15 +107,15 @@ def words(
 def _styled(line: str) -> str:
     if _TAG.search(line) is None:
         return escaped(line)
-    said, style = "", ""
+    spans, style = "", ""
     for part in _TAG.split(line):
         if part in STYLES:
             style = STYLES[part]
         elif _TAG.fullmatch(part):
             style = ""
         elif part:
-            said += f"<tspan {style}>{escaped(part)}</tspan>" if style else escaped(part)
-    return said
+            spans += f"<tspan {style}>{escaped(part)}</tspan>" if style else escaped(part)
+    return spans
 
 
 def width_px(markup: str, size: float) -> float:
@@ -129,15 +129,15 @@ def hover(trace: Spec, index: int) -> str:
     if not template or trace.get("hoverinfo") == "skip":
         return ""
 
-    def field(found: re.Match[str]) -> str:
-        values = trace.get(found[1])
+    def field(match: re.Match[str]) -> str:
+        values = trace.get(match[1])
         value = values[index] if values is not None and index < len(values) else ""
-        if found[2] is not None:
-            value = value[int(found[2])]
-        return format(value, found[3]) if found[3] and not isinstance(value, str) else str(value)
+        if match[2] is not None:
+            value = value[int(match[2])]
+        return format(value, match[3]) if match[3] and not isinstance(value, str) else str(value)
 
-    told = _FIELD.sub(field, template.partition("<extra>")[0])
-    return element("title", escaped(_TAG.sub("", told.replace("<br>", "\n"))))
+    filled = _FIELD.sub(field, template.partition("<extra>")[0])
+    return element("title", escaped(_TAG.sub("", filled.replace("<br>", "\n"))))
 
 
 def dashes(dash: str | None, width: float) -> str | None:
@@ -180,8 +180,8 @@ def png_of(pixels: np.ndarray) -> str:
     return f"data:image/png;base64,{base64.b64encode(whole).decode()}"
 
 
-def hatch(name: str, pattern: Spec, paper: str | None = None) -> str:
-    """Return a tile of Plotly's pattern: its strokes, on ``paper`` if given."""
+def hatch(name: str, pattern: Spec) -> str:
+    """Return a tile of Plotly's pattern, its strokes alone."""
     size, shape = float(pattern.get("size") or 8), pattern.get("shape") or "/"
     stroke = {
         "stroke": pattern.get("fgcolor") or "#444444", "stroke_width": size * float(pattern.get("solidity") or 0.3) / 2,
@@ -199,9 +199,8 @@ def hatch(name: str, pattern: Spec, paper: str | None = None) -> str:
         "+": f"M0,{half}H{end}M{half},0V{end}",
         ".": f"M{half},{half}h0.1",
     }
-    ground = element("rect", width=size, height=size, fill=paper) if paper else ""
     strokes = element("path", d=paths[shape], fill="none", stroke_linecap="round" if shape == "." else None, **stroke)
-    return element("pattern", ground + strokes, id=name, width=size, height=size, patternUnits="userSpaceOnUse")
+    return element("pattern", strokes, id=name, width=size, height=size, patternUnits="userSpaceOnUse")
 
 
 def symbol(name: str, x: float, y: float, size: float, look: Spec, tip: str = "") -> str:
@@ -209,12 +208,12 @@ def symbol(name: str, x: float, y: float, size: float, look: Spec, tip: str = ""
     base = name.removesuffix("-open").removesuffix("-dot")
     colour, edge = look["color"], look.get("line") or {}
     only_lines = base in LINES
-    given = {
+    attributes = {
         "fill": "none" if name.endswith("-open") or only_lines else colour,
         "stroke": edge.get("color") or colour, "stroke_width": float(edge.get("width", 0 if not only_lines else 1)),
         "opacity": look.get("opacity"),
     }  # fmt: skip
-    path = element("path", tip, d=_outline(base, x, y, size / 2), **given)
+    path = element("path", tip, d=_outline(base, x, y, size / 2), **attributes)
     if name.endswith("-dot"):
         path += element("circle", cx=x, cy=y, r=size / 9, fill=edge.get("color"))
     return path

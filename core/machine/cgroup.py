@@ -128,7 +128,7 @@ def _levels(root: Path, controller: str) -> list[Path]:
 
 def _mounts(root: Path) -> dict[str, tuple[str, str]]:
     """Return root and mount point of each controller of version 1, and of ``cgroup2``."""
-    found: dict[str, tuple[str, str]] = {}
+    mounts: dict[str, tuple[str, str]] = {}
     for line in (_read(root / "proc/self/mountinfo") or "").splitlines():
         fields, _, rest = line.partition(" - ")
         words, kind = fields.split(), rest.split()
@@ -136,8 +136,8 @@ def _mounts(root: Path) -> dict[str, tuple[str, str]]:
             continue
         place = _unescaped(words[3]), _unescaped(words[4])
         for name in ["cgroup2"] if kind[0] == "cgroup2" else kind[2].split(","):
-            found.setdefault(name, place)
-    return found
+            mounts.setdefault(name, place)
+    return mounts
 
 
 def _climb(point: Path, top: str, path: str) -> list[Path]:
@@ -169,8 +169,8 @@ def _limit(level: Path, hard: bool = False) -> int | None:
     Above ``memory.high`` the kernel slows a group too much for any measurement; only the hard limits kill.
     """
     names = ("memory.max", "memory.limit_in_bytes") if hard else ("memory.max", "memory.high", "memory.limit_in_bytes")
-    found = [number for name in names if (number := _number(level / name)) is not None and 0 <= number < UNLIMITED]
-    return min(found, default=None)
+    numbers = [number for name in names if (number := _number(level / name)) is not None and 0 <= number < UNLIMITED]
+    return min(numbers, default=None)
 
 
 def _quota(level: Path) -> float | None:

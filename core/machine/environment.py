@@ -19,8 +19,7 @@ from core.base.evidence import Environment, Gpu, Resources, whole_cores
 from core.base.frameworks import MAX_REPLICAS
 from core.base.schema import UserError
 from core.machine.cgroup import read_limits
-from core.machine.gpu_facts import gpu_facts
-from core.machine.gpu_notes import NO_ARM, NO_WINDOWS, GpuNote, gpu_notes, why_unusable
+from core.machine.gpu_notes import NO_ARM, NO_WINDOWS, GpuNote, gpu_facts, gpu_notes, why_unusable
 from core.machine.nvml import Nvml
 from core.workload.spec import Target
 
@@ -82,14 +81,14 @@ def refuse_unusable(targets: Iterable[Target]) -> tuple[str, ...]:
 
     Raises UserError if one of them cannot be measured, before any worker is started.
     """
-    asked = tuple(target for target in targets if target.is_gpu)
-    if not asked:
+    gpu_targets = tuple(target for target in targets if target.is_gpu)
+    if not gpu_targets:
         return ()
     here = list_devices()
-    for target in asked:
+    for target in gpu_targets:
         if (why := here.why_unusable(target)) is not None:
             raise UserError(why)
-    devices = {None, *(device for target in asked for device in target.devices)}
+    devices = {None, *(device for target in gpu_targets for device in target.devices)}
     return tuple(note.sentence for note in here.notes if note.target in devices and note.severity != "unusable")
 
 
@@ -251,15 +250,15 @@ def virtualisation() -> str | None:
     if "microsoft" in (release := platform.release().lower()):
         return "WSL2" if "wsl2" in release else "WSL1"
     layers = []
-    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() or _in_container_group():
+    if (
+        Path("/.dockerenv").exists()
+        or Path("/run/.containerenv").exists()
+        or bool(re.search(r"docker|kubepods|containerd|lxc", _read("/proc/1/cgroup") or ""))
+    ):
         layers.append("container")
     if re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo") or "", re.MULTILINE):
         layers.append("virtual machine")
     return " in a ".join(layers) or None
-
-
-def _in_container_group() -> bool:
-    return bool(re.search(r"docker|kubepods|containerd|lxc", _read("/proc/1/cgroup") or ""))
 
 
 def _nvml_gpus() -> tuple[Gpu, ...]:

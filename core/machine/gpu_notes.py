@@ -1,4 +1,5 @@
-"""Obstacles to measuring on a GPU that NVML lists, in one sentence each; pure functions of facts.
+"""Obstacles to measuring on a GPU that NVML lists, in one sentence each; pure functions of the facts that
+:func:`gpu_facts` collects without a framework.
 
 Sources: TensorFlow's own start-up (it loads CUDA's libraries, then leaves out cards older than its code), NVIDIA's
 table of drivers for each major version of CUDA (CUDA compatibility, table 1), and for cards newer than all built code
@@ -7,15 +8,26 @@ TensorFlow's issues 97387, 99592 and 101746.
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
 import re
+import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from core.base.evidence import Gpu
 from core.base.numbers import byte_size
 from core.base.schema import Frozen
-from core.machine.visible import ORDER, VISIBLE, Listed, Visible
+from core.machine.nvml import ORDER, VISIBLE, Handle, Listed, Nvml, Visible
 from core.workload.spec import Target
 
 Severity = Literal["unusable", "limited", "fact"]
@@ -195,7 +207,7 @@ class Card:
 class GpuFacts:
     """Facts about GPUs and their software.
 
-    ``cards`` are in the framework's order (:mod:`core.machine.visible`), ``listed`` in NVML's. ``problem``: the reason
+    ``cards`` are in the framework's order (:mod:`core.machine.nvml`), ``listed`` in NVML's. ``problem``: the reason
     an installed NVIDIA driver does not answer. ``cuda_driver``: the newest CUDA that it supports. ``hidden_by`` and
     ``order``: the user's CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
     """
@@ -265,17 +277,18 @@ def _of_framework(facts: GpuFacts) -> Iterator[GpuNote]:
 
 def _of_libraries(libraries: tuple[Library, ...]) -> Iterator[GpuNote]:
     """Yield notes on libraries; if the system has one of the right name, only TensorFlow can tell whether it works."""
-    absent = [one for one in libraries if not one.fits and not one.elsewhere]
-    needed = sorted((one for one in absent if one.purpose == "gpu"), key=lambda one: one.version is None)
+    absent = [library for library in libraries if not library.fits and not library.elsewhere]
+    needed = [library for library in absent if library.purpose == "gpu"]
+    needed.sort(key=lambda library: library.version is None)
     if needed:
         first = needed[0]
         code = "libraries_missing" if first.version is None else "libraries_wrong"
         yield _note(code, package=first.package, version=first.version, wanted=first.wanted)
-    elif any(one.purpose == "gpu" and not one.fits for one in libraries):
+    elif any(library.purpose == "gpu" and not library.fits for library in libraries):
         yield _note("libraries_of_system")
-    if any(one.purpose == "trace" for one in absent):
+    if any(library.purpose == "trace" for library in absent):
         yield _note("no_cupti")
-    if any(one.purpose == "xla" for one in absent):
+    if any(library.purpose == "xla" for library in absent):
         yield _note("no_nvcc")
 
 
@@ -305,11 +318,11 @@ def _of_card(facts: GpuFacts, index: int, card: Card) -> Iterator[GpuNote]:
     known, name = facts.visible.known, card.gpu.name
     gpu = f"gpu:{index} ({name})" if known else name
     memory = {"free": byte_size(card.free_bytes or 0), "total": byte_size(card.gpu.memory_bytes or 0)}
-    found = [(code, memory) for code in _states(card)]
+    states = [(code, memory) for code in _states(card)]
     if facts.build is not None and facts.build.cuda and (capability := _capability(facts.build, card.gpu)) is not None:
         code, built = capability
-        found.append((code, {"has": card.gpu.compute_capability or "", "built": built}))
-    for code, words in found:
+        states.append((code, {"has": card.gpu.compute_capability or "", "built": built}))
+    for code, words in states:
         note = _note(code, gpu=gpu, **words)
         target = f"gpu:{index}" if known else None
         severity = note.severity if known else "limited"
@@ -350,5 +363,126 @@ def _capability(build: Build, gpu: Gpu) -> tuple[str, str] | None:
 
 def _code(text: str) -> tuple[int, int] | None:
     """Parse ``(9, 0)`` from sm_90, compute_90, sm_90a or 9.0."""
-    found = re.fullmatch(r"(?:(?:sm|compute)_)?(\d+)\.?(\d)[af]?", text)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(r"(?:(?:sm|compute)_)?(\d+)\.?(\d)[af]?", text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+BUILD_INFO = Path("python", "platform", "build_info.py")
+EXTRA = 'extra == "and-cuda"'
+FILES: dict[str, tuple[str, Literal["gpu", "trace", "xla"]]] = {
+    # libraries that TensorFlow loads before it looks for a GPU (tsl/platform/default/dlopen_checker.cc)
+    "nvidia-cuda-runtime": ("libcudart.so", "gpu"),
+    "nvidia-cublas": ("libcublas.so", "gpu"),
+    "nvidia-cufft": ("libcufft.so", "gpu"),
+    "nvidia-cusolver": ("libcusolver.so", "gpu"),
+    "nvidia-cusparse": ("libcusparse.so", "gpu"),
+    "nvidia-cudnn": ("libcudnn.so", "gpu"),
+    "nvidia-cuda-cupti": ("libcupti.so", "trace"),
+    "nvidia-cuda-nvcc": ("libdevice", "xla"),
+}
+"""Decisive file of each package (named without its CUDA version) and its purpose. A library's file name ends in the
+required major version."""
+SYSTEM_FOLDERS = (
+    "/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/nvvm/libdevice",
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", f"{sys.prefix}/lib",  # the last: conda's
+)  # fmt: skip
+LOADER_CACHE = "/etc/ld.so.cache"
+
+
+def gpu_facts() -> GpuFacts:
+    """Return the machine's GPUs and the software installed for them. Takes milliseconds."""
+    with contextlib.closing(Nvml()) as nvml:
+        gpus = nvml.gpus()
+        cards = tuple(_card(nvml, handle, gpu) for handle, gpu in zip(nvml.handles, gpus, strict=True))
+        number = nvml.ask("nvmlSystemGetCudaDriverVersion")
+        return GpuFacts(
+            system=platform.system(),
+            machine=platform.machine(),
+            cards=cards,
+            listed=nvml.listed,
+            visible=nvml.visible,
+            problem=nvml.error,
+            cuda_driver=(number // 1000, number % 1000 // 10) if number else None,
+            hidden_by=os.environ.get(VISIBLE),
+            order=os.environ.get(ORDER),
+            build=tensorflow_build() if nvml.listed else None,
+            libraries=tuple(cuda_libraries()) if nvml.listed else (),
+        )
+
+
+def _card(nvml: Nvml, handle: Handle, gpu: Gpu) -> Card:
+    memory = nvml.ask("nvmlDeviceGetMemoryInfo", handle.own)
+    return Card(
+        gpu=gpu,
+        free_bytes=memory and memory.free,
+        mode=nvml.ask("nvmlDeviceGetComputeMode", handle.card),
+        taken=bool(nvml.computing_pids((handle,))),
+    )
+
+
+def tensorflow_build() -> Build | None:
+    """Return the content of ``tensorflow.sysconfig.get_build_info()``, read from its file; None if there is none."""
+    with contextlib.suppress(Exception):  # the file may hold anything
+        spec = importlib.util.find_spec("tensorflow")
+        folders = (spec.submodule_search_locations if spec is not None else None) or ()
+        for folder in folders:
+            info = _build_info((Path(folder) / BUILD_INFO).read_text(encoding="utf-8"))
+            version = re.match(r"\d+", str(info.get("cuda_version", "")))
+            return Build(
+                cuda=bool(info["is_cuda_build"]),
+                cuda_major=int(version[0]) if version else None,
+                capabilities=tuple(map(str, info.get("cuda_compute_capabilities", ()))),
+            )
+    return None
+
+
+def _build_info(source: str) -> dict[str, Any]:
+    """Return the items of ``build_info = collections.OrderedDict([…])``."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            return dict(ast.literal_eval(node.value.args[0]))
+    return {}
+
+
+def cuda_libraries() -> Iterator[Library]:
+    """Yield the CUDA libraries that TensorFlow's own metadata require, as installed; none if it requires none."""
+    try:
+        requirements = importlib.metadata.requires("tensorflow") or []
+    except importlib.metadata.PackageNotFoundError:
+        return
+    for text in requirements:
+        with contextlib.suppress(InvalidRequirement):
+            wanted = Requirement(text)
+            known = FILES.get(re.sub(r"-cu\d+$", "", wanted.name))
+            if known is not None and EXTRA in text:
+                yield _library(wanted, *known)
+
+
+def _library(wanted: Requirement, file: str, purpose: Literal["gpu", "trace", "xla"]) -> Library:
+    oldest = next((entry.version for entry in wanted.specifier if entry.operator == ">="), "")
+    if file.endswith(".so"):
+        file += f".{oldest.split('.')[0]}"
+    version, there = None, False
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        installed = importlib.metadata.distribution(wanted.name)
+        version = installed.version
+        there = any(
+            entry.name.startswith(file) and Path(str(entry.locate())).exists() for entry in installed.files or ()
+        )
+    return Library(
+        package=wanted.name,
+        purpose=purpose,
+        wanted=str(wanted.specifier),
+        version=version,
+        fits=there and version is not None and wanted.specifier.contains(version, prereleases=True),
+        elsewhere=_in_system(file) or (purpose == "xla" and shutil.which("ptxas") is not None),
+    )
+
+
+def _in_system(file: str) -> bool:
+    """Return True if the dynamic loader knows a library of that name, or a usual folder has the file."""
+    with contextlib.suppress(OSError):
+        if f"{file}\0".encode() in Path(LOADER_CACHE).read_bytes():
+            return True
+    folders = (*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)), *SYSTEM_FOLDERS)
+    return any(next(Path(folder).glob(f"{file}*"), None) is not None for folder in folders)

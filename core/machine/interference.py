@@ -1,6 +1,6 @@
 """Other activity on the machine between two moments: other processes, steal time, the CPU's clock, GPU neighbours.
 
-Causes that slow a GPU itself are read while it computes (:mod:`core.machine.card`). Sampling is cheap enough
+Causes that slow a GPU itself are read while it computes (:mod:`core.machine.meter`). Sampling is cheap enough
 for every round: the busiest processes are only looked for if others use more than 5 % of a core, and then at most every
 two seconds.
 """

@@ -110,8 +110,8 @@ def target_of_plan(plan: SweepPlan, workload: Workload, target: Target) -> int |
     """
     if workload != plan.workload:
         return None
-    asked = resolved(workload, target)
-    return next((index for index, own in enumerate(plan.targets) if resolved(workload, own) == asked), None)
+    resolution = resolved(workload, target)
+    return next((index for index, own in enumerate(plan.targets) if resolved(workload, own) == resolution), None)
 
 
 def energy_reserve_s(plan: SweepPlan) -> float:

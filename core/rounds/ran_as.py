@@ -47,9 +47,9 @@ def ran_as(run: Run, index: int) -> RanAs | None:
     if run.plan is None:
         return None
     target, tf32 = run.plan.targets[index], _tf32(run, index)
-    said = [setup for setup in run.setups if setup.target == index and setup.execution is not None]
-    if said and said[-1].execution is not None:
-        return RanAs(target, said[-1].execution, said[-1].execution_why, tf32)
+    setups = [setup for setup in run.setups if setup.target == index and setup.execution is not None]
+    if setups and setups[-1].execution is not None:
+        return RanAs(target, setups[-1].execution, setups[-1].execution_why, tf32)
     return None if target.execution == "keras" else RanAs(target, target.execution, None, tf32)
 
 
@@ -69,19 +69,19 @@ def _words(run: Run, index: int) -> str:
     """Describe a target's settings; empty if unknown. Of two targets the device tells which is meant; of more the text
     takes the name, and repeats nothing that the name says.
     """
-    found, name = ran_as(run, index), run.names[index]
-    if found is None or len(run.names) <= 2:
-        return "" if found is None else found.words
-    why = None if found.why == AS_ASKED else found.why
-    running = running_words(found.target, found.execution, why, found.tf32)
+    actual, name = ran_as(run, index), run.names[index]
+    if actual is None or len(run.names) <= 2:
+        return "" if actual is None else actual.words
+    why = None if actual.why == AS_ASKED else actual.why
+    running = running_words(actual.target, actual.execution, why, actual.tf32)
     return "" if running in name else f"{sentence_case(name)}: {running}"
 
 
 def resolved_target(run: Run, index: int) -> Target:
     """Return the target with its actual execution as recorded, else with the one Keras is expected to choose."""
     assert run.plan is not None
-    target, found = run.plan.targets[index], ran_as(run, index)
-    execution = found.execution if found is not None else expected(run.plan.workload.network, target).execution
+    target, actual = run.plan.targets[index], ran_as(run, index)
+    execution = actual.execution if actual is not None else expected(run.plan.workload.network, target).execution
     return target.model_copy(update={"execution": execution})
 
 

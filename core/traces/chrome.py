@@ -54,7 +54,7 @@ _BROKEN = "The trace is damaged: it holds events at times that cannot be."
 def read(path: Path) -> Trace:
     """Return the trace in a file. Raises TraceError if it cannot be used."""
     try:
-        given = from_json(_text(path), cache_strings="all")
+        content = from_json(_text(path), cache_strings="all")
     except TraceError:
         raise
     except UserError as error:
@@ -63,7 +63,7 @@ def read(path: Path) -> Trace:
         raise TraceError(f"{path.name} is no trace: it is not valid JSON ({error}).") from None
     except (OSError, EOFError, zlib.error) as error:
         raise TraceError(f"{path.name} cannot be unpacked: {error}.") from None
-    events = given.get("traceEvents") if isinstance(given, dict) else None
+    events = content.get("traceEvents") if isinstance(content, dict) else None
     if not isinstance(events, list):
         raise TraceError(f"{path.name} is no trace of PyTorch's profiler: it has no list of traceEvents.")
     if len(events) > MAX_EVENTS:

@@ -96,9 +96,8 @@ class Columns:
             if name < 0 or event.num_occurrences:  # a sum over events has no place in time
                 continue
             stats: dict[str, Any] = {}
-            given = event.stats
-            values += len(given)
-            for stat in given:
+            values += len(event.stats)
+            for stat in event.stats:
                 kind = kinds.get(stat.metadata_id)
                 if kind is not None:
                     stats[kind] = stat

@@ -28,16 +28,16 @@ def packed(spans: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {"texts": list(places), "spans": rows}
 
 
-def unpacked(given: Any, most: int) -> Any:
+def unpacked(timeline: Any, most: int) -> Any:
     """Return the spans of a packed timeline; other input (an old file's, or Python objects) is returned unchanged.
 
     Raises ValueError for more than ``most`` spans, or for one without its texts.
     """
-    if not isinstance(given, Mapping):
-        return given
-    if set(given) != {"texts", "spans"} or not all(isinstance(part, list) for part in given.values()):
+    if not isinstance(timeline, Mapping):
+        return timeline
+    if set(timeline) != {"texts", "spans"} or not all(isinstance(part, list) for part in timeline.values()):
         raise ValueError("a timeline must hold a list of texts and a list of spans")
-    texts, rows = given["texts"], given["spans"]
+    texts, rows = timeline["texts"], timeline["spans"]
     if len(rows) > most:
         raise ValueError(f"a timeline holds at most {most:,} spans")
     return [_span(row, texts) for row in rows]
@@ -164,8 +164,8 @@ class DeviceTrace(Frozen):
 
     @field_validator("timeline", mode="before")
     @classmethod
-    def _unpacked(cls, given: Any) -> Any:
-        return unpacked(given, MAX_SPANS)
+    def _unpacked(cls, timeline: Any) -> Any:
+        return unpacked(timeline, MAX_SPANS)
 
     @field_serializer("timeline", mode="wrap")
     def _packed(self, spans: tuple[Span, ...], write: SerializerFunctionWrapHandler) -> dict[str, list[Any]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +16,153 @@ from core.traces.intervals import EMPTY, Spans, covered, holds, merged
 from core.traces.partition import (
     PS_PER_MS,
     Host,
+    Operations,
     Steps,
     cpu_operations,
     cpu_steps,
+    encloses,
     gpu_steps,
     host_layers,
     step_parts,
     tiled,
 )
-from core.traces.record import MAX_HOST_OPS, MAX_KERNELS, PARTS, DeviceTrace, HostOp, Kernel, Part, TraceReport
-from core.traces.timeline import Rows, host_rows, stream_rows, timeline
+from core.traces.record import (
+    MAX_HOST_OPS,
+    MAX_KERNELS,
+    MAX_SPANS,
+    PARTS,
+    DeviceTrace,
+    HostOp,
+    Kernel,
+    Part,
+    Span,
+    TraceReport,
+)
 from core.traces.trace_names import EAGER, VIEWS, Kind, device_parts, expected, is_collective, is_host, kinds, operation
 from core.traces.wire import NO_GPU, dropped_events, no_kernels
 from core.workload.names import all_of
+
+
+class Rows(NamedTuple):
+    """Events of one lane: indices of their names, indices of their parts in PARTS, begins and ends in picoseconds."""
+
+    lane: str
+    names: NDArray[np.int32]
+    parts: NDArray[np.int8]
+    spans: Spans
+
+
+def timeline(rows: Iterable[Rows], texts: tuple[str, ...], begin: int, end: int) -> tuple[tuple[Span, ...], int]:
+    """Return the rows as spans of the step [begin, end), at most the ``MAX_SPANS`` longest, and the number left out.
+
+    An event that reaches far beyond the step is cut one step's length before and after it.
+    """
+    low, high = begin - (end - begin), end + (end - begin)
+    lanes = list(rows)
+    every = np.concatenate([EMPTY, *(lane.spans for lane in lanes)])
+    longest = np.argsort(every[:, 0] - every[:, 1], kind="stable")[:MAX_SPANS]
+    lane_of = np.repeat(np.arange(len(lanes)), [len(lane.spans) for lane in lanes])[longest].tolist()
+    names, parts = (np.concatenate([(), *column])[longest].astype(int).tolist()
+                    for column in ([lane.names for lane in lanes], [lane.parts for lane in lanes]))  # fmt: skip
+    chosen = zip((lanes[i].lane for i in lane_of), names, parts, *every[longest].T.tolist(), strict=True)
+    spans = tuple(
+        Span(
+            lane=lane,
+            name=texts[name].removeprefix(EAGER),
+            part=PARTS[part],
+            start_ms=(max(first, low) - begin) / PS_PER_MS,
+            length_ms=(min(last, high) - max(first, low)) / PS_PER_MS,
+        )
+        for lane, name, part, first, last in sorted(chosen, key=lambda row: (row[0], row[3]))
+    )
+    return spans, len(every) - len(longest)
+
+
+def stream_rows(streams: Iterable[Line], parts: NDArray[np.int8], begin: int, end: int) -> Iterator[Rows]:
+    """Yield the events of a GPU's streams that touch [begin, end); ``parts`` holds the part of each name."""
+    for line in streams:
+        spans = line.events.spans
+        shown = _touching(spans, begin, end)
+        names = line.events.name[shown]
+        yield Rows(line.name, names, parts[names], spans[shown])
+
+
+def host_rows(
+    host: Host, kinds: NDArray[np.int8], begin: int, end: int, operations: Iterable[Operations] = ()
+) -> Iterator[Rows]:
+    """Yield the host's activity in [begin, end): the given operations as compute, then input, then launch.
+
+    Launch is drawn as it is counted, each event without those that run inside it.
+    """
+    computed = {id(item.line): item for item in operations}
+    lanes = _lanes(host.lines)
+    for line in host.lines:
+        lane, item = lanes[id(line)], computed.get(id(line))
+        events = line.events.take(_touching(line.events.spans, begin, end))
+        kind = kinds[events.name]
+        is_input = kind == Kind.INPUT
+        drawn = merged(events.spans[is_input])
+        outermost = (
+            is_input
+            & np.isin(events.start_ps, drawn[:, 0])
+            & np.concatenate([[True], events.start_ps[1:] != events.start_ps[:-1]])[: len(events.start_ps)]
+        )
+        yield _rows(lane, "input", events.name[outermost], events.spans[outermost])
+        if item is not None:
+            shown = _touching(item.spans, begin, end)
+            yield _rows(lane, "compute", item.name[shown], item.spans[shown])
+            drawn = merged(drawn, item.spans[shown])
+        taken = merged(drawn, events.spans[kind == Kind.WAIT])
+        busy = (events.step == NONE) & (kind != Kind.END) & ~encloses(events.spans, host.steps)
+        inner = busy & np.append(events.start_ps[1:] >= events.end_ps[:-1], True)[: len(events)]
+        inner &= ~holds(taken, events.start_ps)
+        first, around = _outermost(events.spans, np.flatnonzero(busy & ~inner))
+        outer, spans = _without(first, around, taken)
+        shown = _touching(spans, begin, end)
+        yield _rows(lane, "launch", events.name[outer[shown]], spans[shown])  # below the events that run inside them
+        yield _rows(lane, "launch", events.name[inner], events.spans[inner])
+
+
+def _outermost(spans: Spans, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], Spans]:
+    """Merge nested spans: return the outermost of the selected spans, extended to the end of all that begin in them.
+
+    The spans are sorted by begin; the first result holds the indices of the outermost ones.
+    """
+    reach = np.maximum.accumulate(spans[among, 1])
+    first = np.concatenate([[True], spans[among[1:], 0] >= reach[:-1]])[: len(among)]
+    last = np.concatenate([first[1:], [True]])[: len(among)]
+    return among[first], np.stack([spans[among[first], 0], reach[last]], axis=1)
+
+
+def _without(owners: NDArray[np.int64], pieces: Spans, taken: Spans) -> tuple[NDArray[np.int64], Spans]:
+    """Return the parts of disjoint, sorted pieces outside the merged spans, each with its owner."""
+    edges = np.unique(np.concatenate([pieces.ravel(), taken.ravel()]))
+    parts = np.stack([edges[:-1], edges[1:]], axis=1)
+    index = np.searchsorted(pieces[:, 0], parts[:, 0], side="right") - 1
+    kept = (index >= 0) & ~holds(taken, parts[:, 0])
+    kept[kept] = parts[kept, 0] < pieces[index[kept], 1]
+    return owners[index[kept]], parts[kept]
+
+
+def _touching(spans: Spans, begin: int, end: int) -> NDArray[np.bool_]:
+    return np.asarray((spans[:, 0] < end) & (spans[:, 1] > begin) & (spans[:, 1] > spans[:, 0]))
+
+
+def _rows(lane: str, part: Part, names: NDArray[np.int32], spans: Spans) -> Rows:
+    return Rows(lane, names, np.full(len(names), PARTS.index(part), dtype=np.int8), spans)
+
+
+def _lanes(lines: Iterable[Line]) -> dict[int, str]:
+    """Return names for threads: their own without the id, numbered if several are the same."""
+    lines = tuple(lines)
+    bases = [line.name.rpartition("/")[0] or line.name or "thread" for line in lines]
+    several, seen = Counter(bases), Counter[str]()
+    lanes = {}
+    for line, base in zip(lines, bases, strict=True):
+        seen[base] += 1
+        lanes[id(line)] = f"{base} {seen[base]}" if several[base] > 1 else base
+    return lanes
+
 
 _KINDS = (Kind.OP, Kind.BOOKKEEPING, Kind.INPUT)
 
@@ -142,7 +277,9 @@ ONE_BY_ONE = (
 too (and could crash on graphs before CUDA 12.6), and an XLA that does not know a flag ends the process."""
 
 
-def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: Collection[str] = ()) -> TraceReport:
+def report(
+    trace: Trace, host_nodes: frozenset[str] | None = None, expected_devices: Collection[str] = ()
+) -> TraceReport:
     """Return the devices with their steps' parts, kernels and a timeline, and operations on the host beside a GPU.
 
     Args:
@@ -155,7 +292,7 @@ def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: Collec
     notes: list[str] = []
     gpus = _gpus(trace, parts, notes)
     dropped = dropped_events(trace.warnings)
-    _check_devices(trace, gpus, asked, dropped)
+    _check_devices(trace, gpus, expected_devices, dropped)
     notes += [f"The profiler says: {text}" for text in (*trace.errors, *trace.warnings) if gpus or NO_GPU not in text]
     if not gpus:
         device, windows = _cpu(host, kind, notes)
@@ -163,8 +300,8 @@ def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: Collec
             devices=(device,), retraces=retraces(trace, windows), dropped_events=dropped, notes=tuple(notes)
         )
     layers = host_layers(host, kind)
-    found = (_gpu(host, kind, parts, name, lines, layers, notes) for name, lines in gpus.items())
-    devices, spans = zip(*found, strict=True)
+    gpu_devices = (_gpu(host, kind, parts, name, lines, layers, notes) for name, lines in gpus.items())
+    devices, spans = zip(*gpu_devices, strict=True)
     windows = merged(tiled(host.steps)) if len(host.steps) else merged(*spans)
     return TraceReport(
         devices=devices,
@@ -175,14 +312,14 @@ def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: Collec
     )
 
 
-def _check_devices(trace: Trace, gpus: Collection[str], asked: Collection[str], dropped: int) -> None:
+def _check_devices(trace: Trace, gpus: Collection[str], expected_devices: Collection[str], dropped: int) -> None:
     """Raise TraceError if kernels ran on a GPU that was not asked for, or none on one that was."""
-    if not asked:
+    if not expected_devices:
         return
-    if others := sorted({*gpus} - {*asked}):
-        words = all_of([*asked])
+    if others := sorted({*gpus} - {*expected_devices}):
+        words = all_of([*expected_devices])
         raise TraceError(f"Kernels of the step ran on {', '.join(others)}, but it was to be traced on {words}.")
-    if silent := [name for name in asked if name != "CPU" and name not in gpus]:
+    if silent := [name for name in expected_devices if name != "CPU" and name not in gpus]:
         raise TraceError(no_kernels(silent[0], trace.errors, dropped))
 
 
@@ -315,10 +452,10 @@ def _host_ops(
         return ()
     streams = joined(line.events for lines in gpus for line in lines if line.name != "Steps")
     launched = streams.take(streams.start_ps >= windows[0, 0])
-    found = host_ops(host, kind, windows, launched, host_nodes)
-    if len(found) > MAX_HOST_OPS:
-        notes.append(f"Of {len(found):,} operations on the host the {MAX_HOST_OPS:,} that cost most are listed.")
-    return found[:MAX_HOST_OPS]
+    ops = host_ops(host, kind, windows, launched, host_nodes)
+    if len(ops) > MAX_HOST_OPS:
+        notes.append(f"Of {len(ops):,} operations on the host the {MAX_HOST_OPS:,} that cost most are listed.")
+    return ops[:MAX_HOST_OPS]
 
 
 def _steps_notes(name: str, steps: Steps) -> list[str]:

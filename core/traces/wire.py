@@ -142,16 +142,16 @@ _PERMIT = (
 _INSTALL = "install it with “pip install -r requirements-gpu.txt”, or put the folder of libcupti.so on LD_LIBRARY_PATH"
 
 
-def messages(given: Iterable[bytes], hosts: Iterable[bytes]) -> tuple[str, ...]:
+def messages(texts: Iterable[bytes], hosts: Iterable[bytes]) -> tuple[str, ...]:
     """Return each message once, without the names of the machines."""
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     names = [host.decode(errors="replace") for host in hosts if host]
-    for data in given:
+    for data in texts:
         text = data[: 4 * MAX_MESSAGE_CHARS].decode(errors="replace")
         for name in names:
             text = text.removeprefix(f"{name}: ").replace(f" on {name}:", ":")
-        found[" ".join(text.split())[:MAX_MESSAGE_CHARS]] = None
-    return tuple(text for text in found if text)[:MAX_MESSAGES]
+        distinct[" ".join(text.split())[:MAX_MESSAGE_CHARS]] = None
+    return tuple(text for text in distinct if text)[:MAX_MESSAGES]
 
 
 def dropped_events(warnings: Iterable[str]) -> int:
@@ -161,16 +161,16 @@ def dropped_events(warnings: Iterable[str]) -> int:
 
 def no_kernels(device: str, errors: Iterable[str], dropped: int) -> str:
     """Explain why a trace of steps on a GPU may have none of its kernels, and what to do."""
-    said = " ".join(errors)
+    sentence = " ".join(errors)
     if dropped:
         return f"The profiler lost {counted(dropped, 'event')}, and no kernel of {device} is left; trace fewer steps."
-    if NOT_PERMITTED in said:
+    if NOT_PERMITTED in sentence:
         return f"NVIDIA's driver lets only administrators trace {device}: {_PERMIT}."
-    if NOT_LOADED in said:
+    if NOT_LOADED in sentence:
         return f"NVIDIA's CUPTI library was not found, without which {device} cannot be traced: {_INSTALL}."
-    if NO_GPU in said:
+    if NO_GPU in sentence:
         return f"The profiler saw no GPU, so {device} cannot be traced: see what “python -m core devices” says of it."
-    also = f" The profiler says: {said}" if said else ""
+    also = f" The profiler says: {sentence}" if sentence else ""
     return (
         f"The trace has no kernel of {device}, most likely because NVIDIA's CUPTI library is missing ({_INSTALL}) or "
         f"not permitted ({_PERMIT}).{also}"

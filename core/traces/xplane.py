@@ -4,6 +4,11 @@ The file is mapped and walked by hand from the space to its planes and lines. Co
 a message: a line with millions of events is parsed some megabytes at a time, and only the columns of
 :class:`~core.traces.events.Events` are kept. Planes, lines and events that no analysis uses are left out: Python
 function calls (named ``$...``), memory and thread pool markers, and the lines that repeat a GPU's work by name.
+
+Numbers and types of the messages are those of ``tsl/profiler/protobuf/xplane.proto``. Strings are declared as bytes,
+which look the same in the file: a name that is not UTF-8 then spoils one name and not the whole trace. Unused fields
+are left out; the parser skips unknown ones. The messages live in a descriptor pool of their own, beside which
+TensorFlow's may be loaded in the same process.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from core.base.files import size_of
@@ -21,8 +27,84 @@ from core.base.numbers import byte_size
 from core.base.schema import UserError
 from core.traces.columns import Columns, Metadata, Texts
 from core.traces.events import Line, Trace, TraceError, joined
-from core.traces.schema import message
 from core.traces.wire import BROKEN, BYTES, MAX_MESSAGE_CHARS, MAX_MESSAGES, Field, MappedFile, Stretches, messages
+
+_PACKAGE = "tensorflow.profiler"
+_Field = tuple[str, int, str]
+MESSAGES: dict[str, tuple[_Field, ...]] = {
+    "XSpace": (
+        ("planes", 1, "XPlane*"),
+        ("errors", 2, "bytes*"),
+        ("warnings", 3, "bytes*"),
+        ("hostnames", 4, "bytes*"),
+    ),
+    "XPlane": (
+        ("name", 2, "bytes"),
+        ("lines", 3, "XLine*"),
+        ("event_metadata", 4, "XPlane.EventMetadataEntry*"),
+        ("stat_metadata", 5, "XPlane.StatMetadataEntry*"),
+    ),
+    "XPlane.EventMetadataEntry": (("key", 1, "int64"), ("value", 2, "XEventMetadata")),
+    "XPlane.StatMetadataEntry": (("key", 1, "int64"), ("value", 2, "XStatMetadata")),
+    "XLine": (
+        ("id", 1, "int64"),
+        ("name", 2, "bytes"),
+        ("timestamp_ns", 3, "int64"),
+        ("events", 4, "XEvent*"),
+        ("display_name", 11, "bytes"),
+    ),
+    "XEvent": (
+        ("metadata_id", 1, "int64"),
+        ("offset_ps", 2, "int64"),
+        ("duration_ps", 3, "int64"),
+        ("stats", 4, "XStat*"),
+        ("num_occurrences", 5, "int64"),
+    ),
+    "XStat": (
+        ("metadata_id", 1, "int64"),
+        ("uint64_value", 3, "uint64"),
+        ("int64_value", 4, "int64"),
+        ("str_value", 5, "bytes"),
+        ("ref_value", 7, "uint64"),
+    ),
+    "XEventMetadata": (("id", 1, "int64"), ("name", 2, "bytes")),
+    "XStatMetadata": (("id", 1, "int64"), ("name", 2, "bytes")),
+}
+_PROTO = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {"int64": _PROTO.TYPE_INT64, "uint64": _PROTO.TYPE_UINT64, "bytes": _PROTO.TYPE_BYTES}
+
+
+def _declare() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(name="xplane.proto", package=_PACKAGE, syntax="proto3")
+    declared: dict[str, Any] = {}
+    for name, fields in MESSAGES.items():
+        outer, _, inner = name.rpartition(".")
+        message = declared[outer].nested_type.add(name=inner) if outer else file.message_type.add(name=inner)
+        message.options.map_entry = bool(outer)
+        declared[name] = message
+        for field_name, number, kind in fields:
+            _declare_field(message.field.add(name=field_name, number=number), kind)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+def _declare_field(field: Any, kind: str) -> None:
+    base = kind.rstrip("*")
+    field.label = _PROTO.LABEL_REPEATED if kind.endswith("*") else _PROTO.LABEL_OPTIONAL
+    if base in _SCALARS:
+        field.type = _SCALARS[base]
+    else:
+        field.type, field.type_name = _PROTO.TYPE_MESSAGE, f".{_PACKAGE}.{base}"
+
+
+_POOL = _declare()
+
+
+def message(name: str) -> Any:
+    """Return the class of a message, such as ``XLine``."""
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
 
 MAX_FILE_BYTES = 1024**3
 MAX_EVENTS, MAX_VALUES = 1_500_000, 10_000_000
@@ -80,20 +162,20 @@ def _check_kind(file: MappedFile, name: str) -> None:
 
 def _read_space(file: MappedFile) -> Trace:
     planes: list[Field] = []
-    said: dict[int, list[bytes]] = {_ERRORS: [], _WARNINGS: [], _HOSTS: []}
+    texts: dict[int, list[bytes]] = {_ERRORS: [], _WARNINGS: [], _HOSTS: []}
     for field in file.fields(0, file.size):
         if field.wire == BYTES and field.number == _PLANES:
             planes.append(field)
-        elif field.wire == BYTES and field.number in said and len(said[field.number]) < 2 * MAX_MESSAGES:
-            said[field.number].append(file.cut(field.content, min(field.end, field.content + 4 * MAX_MESSAGE_CHARS)))
-    if not said[_HOSTS]:  # every trace ends with the machine's name: without it the last planes may be missing
+        elif field.wire == BYTES and field.number in texts and len(texts[field.number]) < 2 * MAX_MESSAGES:
+            texts[field.number].append(file.cut(field.content, min(field.end, field.content + 4 * MAX_MESSAGE_CHARS)))
+    if not texts[_HOSTS]:  # every trace ends with the machine's name: without it the last planes may be missing
         raise TraceError(f"{BROKEN[:-1]} (it does not name the machine, which a trace does at its end).")
     reader = _Reader(file)
     lines = [line for plane in planes for line in reader.plane(plane)]
     _check(len({line.plane for line in lines if not line.plane.startswith("/host:")}), MAX_GPUS, "GPUs")
     if not any(len(line.events) for line in lines):
         raise TraceError("The trace holds no events of the host or of a GPU; record it while steps run.")
-    errors, warnings = (messages(said[number], said[_HOSTS]) for number in (_ERRORS, _WARNINGS))
+    errors, warnings = (messages(texts[number], texts[_HOSTS]) for number in (_ERRORS, _WARNINGS))
     return Trace(tuple(_one_line_a_thread(lines)), reader.texts.all(), errors, warnings)
 
 

@@ -22,8 +22,33 @@ from core.base.numbers import byte_size, counted, percent
 from core.base.text import shown
 from core.machine.environment import available_memory_bytes
 from core.userdata.arrays import Array, DataError, in_words, read_arrays
-from core.userdata.image_size import HEADER_BYTES, pixels
 from core.workload.spec import Workload
+
+HEADER_BYTES = 64 * 1024
+"""Bytes read from a file: a JPEG's size may follow a preview and a colour profile."""
+_PNG = b"\x89PNG\r\n\x1a\n"
+_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""Markers of a JPEG frame, which hold the size (ITU T.81, table B.1)."""
+
+
+def pixels(header: bytes) -> int | None:
+    """Return width times height; None if the header lacks them or is damaged."""
+    if header.startswith(_PNG):
+        return _area(header[16:20], header[20:24])
+    at = 2
+    while header.startswith(b"\xff\xd8") and header[at : at + 1] == b"\xff":
+        if header[at + 1 : at + 2] == b"\xff":  # fill bytes before a marker
+            at += 1
+            continue
+        if at + 9 <= len(header) and header[at + 1] in _SIZES:
+            return _area(header[at + 5 : at + 7], header[at + 7 : at + 9])
+        at += 2 + max(2, int.from_bytes(header[at + 2 : at + 4], "big"))
+    return None
+
+
+def _area(width: bytes, height: bytes) -> int | None:
+    return int.from_bytes(width, "big") * int.from_bytes(height, "big") if height else None
+
 
 __all__ = ["DataError", "Source", "check_data", "check_fits", "check_memory", "image_shape", "inspect_data"]
 

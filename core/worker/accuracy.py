@@ -17,19 +17,21 @@ def samples_compared(network: Network) -> int:
     return min(MOST_SAMPLES, max(LEAST_SAMPLES, affordable))
 
 
-def output_difference(exact: np.ndarray, found: np.ndarray, network: Network, quantised: str) -> OutputDifference:
+def output_difference(
+    exact: np.ndarray, quantised_outputs: np.ndarray, network: Network, quantised: str
+) -> OutputDifference:
     """Compare outputs (samples, …, classes) in float32 and int8; ``quantised`` says what is in int8.
 
     With one class, two outputs agree if they lie on the same side of the decision threshold.
     """
-    exact, found = exact.astype(np.float64), found.astype(np.float64)
-    apart = np.abs(found - exact)
+    exact, quantised_outputs = exact.astype(np.float64), quantised_outputs.astype(np.float64)
+    apart = np.abs(quantised_outputs - exact)
     scale = float(np.ptp(exact)) or float(np.abs(exact).max()) or 1.0
     if network.classes == 1:
         decides = 0.0 if network.from_logits else 0.5
-        same = (exact > decides) == (found > decides)
+        same = (exact > decides) == (quantised_outputs > decides)
     else:
-        same = exact.argmax(axis=-1) == found.argmax(axis=-1)
+        same = exact.argmax(axis=-1) == quantised_outputs.argmax(axis=-1)
     return OutputDifference(
         samples=len(exact),
         largest=float(apart.max()) / scale,

@@ -1,7 +1,8 @@
-"""Base engine for the cells of one target: prepare, run in blocks, release. Imports no framework.
+"""Interface of an engine, and the base of those for the cells of one target: prepare, run in blocks, release.
 
-A framework's subclass builds the network, runs its step and reports the placement; warm-up, calibration, memory and the
-handling of exceptions are shared here.
+Imports no framework. A framework's module (:data:`core.base.frameworks.FRAMEWORKS`) has ``start(hello) -> (Engine,
+Ready)``; docs/frameworks.md explains how to add one. Its subclass of :class:`CellEngine` builds the network, runs its
+step and reports the placement; warm-up, calibration, memory and the handling of exceptions are shared here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 import psutil
 
@@ -25,30 +26,90 @@ from core.machine.cores import Place
 from core.machine.environment import quota_cores, usable_cores
 from core.networks.families.code import CodeError, own_place, refuse_code
 from core.worker import timing
-from core.worker.engine import TensorFlowOnly
 from core.worker.feeds import Feed
-from core.worker.gpu_errors import explain_gpu
+from core.worker.gpu_errors import breaks_process, explain_gpu, tells_of_memory
 from core.worker.memory import Allocator, PeakMeter, check_fits, held_bytes, limit_memory, taken_bytes, watch_memory
 from core.worker.protocol import (
     BlockDone,
     CellFailed,
+    Describe,
+    Described,
+    Examine,
+    Examined,
+    GradientsSampled,
     Hello,
     LoopTimed,
+    OpenTraining,
+    PitfallTimed,
     Prepare,
     Prepared,
     Ready,
     Release,
     Released,
     RunBlock,
+    SampleGradients,
     TimeLoop,
+    TimePitfall,
     Traced,
     TraceSteps,
+    Train,
+    Trained,
+    TrainingOpened,
     WorkerError,
     WorkerLost,
 )
-from core.worker.signs import breaks_process, tells_of_memory
 from core.worker.step import Step
 from core.workload.spec import Pipeline, Target, Workload, refuse_batch, refuse_mode
+
+
+class Engine(Protocol):
+    """One method per kind of request except ``hello``. Each raises CellFailed or WorkerLost."""
+
+    def prepare(self, request: Prepare) -> Prepared: ...
+    def block(self, request: RunBlock) -> BlockDone: ...
+    def trace(self, request: TraceSteps) -> Traced: ...
+    def loop(self, request: TimeLoop) -> LoopTimed: ...
+    def release(self, request: Release) -> Released: ...
+    def describe(self, request: Describe) -> Described: ...
+    def open_training(self, request: OpenTraining) -> TrainingOpened: ...
+    def train(self, request: Train) -> Trained: ...
+    def sample_gradients(self, request: SampleGradients) -> GradientsSampled: ...
+    def pitfall(self, request: TimePitfall) -> PitfallTimed: ...
+    def examine(self, request: Examine) -> Examined: ...
+
+
+class TensorFlowOnly:
+    """Default methods that refuse what only TensorFlow serves."""
+
+    title: str
+    """The framework's name in a sentence."""
+
+    def describe(self, request: Describe) -> Described:  # noqa: ARG002
+        self.refuse("A model of your own function")
+
+    def open_training(self, request: OpenTraining) -> TrainingOpened:  # noqa: ARG002
+        self.refuse("Gradient noise")
+
+    def train(self, request: Train) -> Trained:  # noqa: ARG002
+        self.refuse("Gradient noise")
+
+    def sample_gradients(self, request: SampleGradients) -> GradientsSampled:  # noqa: ARG002
+        self.refuse("Gradient noise")
+
+    def pitfall(self, request: TimePitfall) -> PitfallTimed:  # noqa: ARG002
+        self.refuse("A way of timing that misleads")
+
+    def examine(self, request: Examine) -> Examined:  # noqa: ARG002
+        self.refuse("What the self-check looks at")
+
+    def refuse(self, what: str) -> NoReturn:
+        raise tensorflow_only(what, self.title)
+
+
+def tensorflow_only(what: str, title: str) -> CellFailed:
+    """Return the error for a request that the framework called ``title`` does not serve."""
+    return CellFailed("error", f"{what} is measured with TensorFlow only, not with {title}.")
+
 
 TURN_MS = 3.0  # between two blocks of a cell: after a longer pause another worker is assumed to have had its turn
 MAX_LEAD_IN_MS = 20.0  # of a call on a CPU: if calls are longer, an untimed one is not worth its time
@@ -211,17 +272,16 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
                 self.check_allowed(request.workload)
                 _check_mode(request.workload, target, request.batch)
                 built = (request.workload, target) in self._models
-                check_fits(request, self._limit, built, self._held_bytes())
+                # in a memory test the limit is for resident memory, else for what counts as taken
+                resident = self._allocator is not None or self._watched
+                held = held_bytes(self._allocator) if resident else taken_bytes()
+                check_fits(request, self._limit, built, held)
                 prepared = self._prepare(request, target)
                 self.turns.end()
                 return prepared
         except CellFailed:
             self._forget(request.batch, request.slot)
             raise
-
-    def _held_bytes(self) -> int:
-        """Return the bytes used of the limit: resident memory in a memory test, else what counts as taken."""
-        return held_bytes(self._allocator) if self._allocator is not None or self._watched else taken_bytes()
 
     def block(self, request: RunBlock) -> BlockDone:
         cell = self.cell(request.batch, request.slot)
@@ -309,8 +369,8 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
                 raise CellFailed("out_of_memory", f"This batch size did not fit into memory: {detail}") from None
             if pipeline.data is not None and (sentence := self.explain_reading(error, pipeline.data)) is not None:
                 raise CellFailed("error", sentence) from None
-            said = f"{type(error).__name__}: {detail}{own_place(error)}"
-            raise CellFailed("error", f"{self.title} could not run this batch size: {said} {why}".rstrip()) from error
+            fault = f"{type(error).__name__}: {detail}{own_place(error)}"
+            raise CellFailed("error", f"{self.title} could not run this batch size: {fault} {why}".rstrip()) from error
 
     def _forget(self, batch: int, slot: int) -> None:
         if self._cells.pop((batch, slot), None) is not None:

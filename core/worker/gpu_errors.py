@@ -1,4 +1,6 @@
-"""Diagnosis of GPU faults from the messages of TensorFlow and CUDA at a process's start or first step. No framework.
+"""Faults recognised in errors and logs: memory exhausted, a broken GPU, and known causes with a remedy. No framework.
+
+The worker applies the patterns to a framework's exceptions, the supervisor to the log of a process that ended.
 
 The patterns come from public reports, cited by project and issue number.
 """
@@ -10,6 +12,59 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from core.base.frameworks import FRAMEWORKS
+
+MEMORY_IS_SHORT = "memory is short"
+"""Logged by a worker before a cell that may not fit; if the worker dies then, memory was the cause."""
+
+OUT_OF_MEMORY = re.compile(
+    r"memory is short|bad_alloc|MemoryError|RESOURCE_EXHAUSTED|out of memory|OUT_OF_MEMORY|Cannot allocate memory"
+    r"|OOM when|STATUS_ALLOC_FAILED|[Ff]ailed to allocate|Dst tensor is not initialized"
+)
+"""Patterns for CPU and GPU.
+
+On a card cuBLAS and cuDNN report ALLOC_FAILED (tensorflow 60713, 39989), and a copy to a full card reports that its
+destination is not initialized (tensorflow 60401).
+"""
+
+NO_ALGORITHM = re.compile(r"No algorithm worked")
+"""cuDNN found no convolution that runs: out of memory near the limit (tensorflow 60713), else the fault it names."""
+
+OTHER_FAULT = re.compile(
+    r"CUDNN_STATUS_(EXECUTION_FAILED|NOT_SUPPORTED|BAD_PARAM|ARCH_MISMATCH|VERSION_MISMATCH|INTERNAL_ERROR)"
+)
+
+TOLERATED = "The caller indicates that this is not a failure"
+"""A line of TensorFlow's allocator: scratch memory was refused, and TensorFlow takes a path without it."""
+
+HARMLESS = (
+    "OUT_OF_MEMORY|INVALID_VALUE|INVALID_HANDLE|INVALID_IMAGE|INVALID_PTX|UNSUPPORTED_PTX_VERSION|NO_BINARY_FOR_GPU"
+    "|NOT_FOUND|NOT_SUPPORTED|LAUNCH_OUT_OF_RESOURCES|NO_DEVICE|INVALID_DEVICE|DEINITIALIZED|PEER_ACCESS_ALREADY_ENABLED"
+    "|HOST_MEMORY_ALREADY_REGISTERED|SHARED_OBJECT_INIT_FAILED|DEVICE_UNAVAILABLE|PROFILER_DISABLED"
+)
+"""Errors of CUDA's driver after which a process can go on."""
+
+BROKEN = re.compile(
+    rf"CUDA_ERROR_(?!(?:{HARMLESS})\b)[A-Z_]+|illegal memory access|unspecified launch failure|device-side assert"
+    r"|misaligned address|uncorrectable ECC|fallen off the bus|GPU is lost|Unexpected Event status"
+)
+"""Sticky CUDA errors: every later call of the process returns them, too (tensorflow 25866, 46247)."""
+
+
+def tells_of_memory(text: str | Iterable[str]) -> bool:
+    """Return whether an error's text, or any line of a log, reports memory exhausted, on the host or on a card."""
+    return any(_line_tells_of_memory(line) for line in ([text] if isinstance(text, str) else text))
+
+
+def _line_tells_of_memory(line: str) -> bool:
+    if TOLERATED in line:
+        return False
+    return bool(OUT_OF_MEMORY.search(line)) or bool(NO_ALGORITHM.search(line) and not OTHER_FAULT.search(line))
+
+
+def breaks_process(text: str) -> bool:
+    """Return whether an error leaves its process without a usable GPU, so that only a new process helps."""
+    return BROKEN.search(text) is not None
+
 
 WITH_GPU = "“pip install -r requirements-gpu.txt”"
 INSTALL = f"run {WITH_GPU} in the environment that runs Breakeven"
@@ -33,22 +88,22 @@ class Cause:
     sentence: str | Callable[[re.Match[str]], str]
 
     def explain(self, text: str) -> str | None:
-        found = self.signs.search(text)
-        if found is None:
+        match = self.signs.search(text)
+        if match is None:
             return None
-        return self.sentence if isinstance(self.sentence, str) else self.sentence(found)
+        return self.sentence if isinstance(self.sentence, str) else self.sentence(match)
 
 
-def _no_code(found: re.Match[str]) -> str:
-    which = f" ({found['capability']})" if found["capability"] else ""
+def _no_code(match: re.Match[str]) -> str:
+    which = f" ({match['capability']})" if match["capability"] else ""
     return (
         f"This TensorFlow holds no code for the GPU's compute capability{which}, as with Blackwell cards; use NVIDIA's "
         "own TensorFlow container, or a TensorFlow that was built for it."
     )
 
 
-def _library(found: re.Match[str]) -> str:
-    what = found["library"] or found["missing"] or "some of its CUDA libraries"
+def _library(match: re.Match[str]) -> str:
+    what = match["library"] or match["missing"] or "some of its CUDA libraries"
     return f"TensorFlow could not load {what}; {INSTALL}, and unset LD_LIBRARY_PATH if it points to another CUDA."
 
 
@@ -80,15 +135,15 @@ CAUSES = (
         re.compile(
             r"[Cc]ompute capability (?P<has>[\d.]+\d)\. The minimum required Cuda capability is (?P<needs>[\d.]+\d)"
         ),
-        lambda found: (
-            f"The GPU's compute capability is {found['has']} and TensorFlow needs {found['needs']}; "
+        lambda match: (
+            f"The GPU's compute capability is {match['has']} and TensorFlow needs {match['needs']}; "
             "measure on the CPU, or on a newer GPU."
         ),
     ),
     Cause(
         re.compile(r"Ignoring visible gpu device.*The minimum required count is (?P<needs>\d+)"),
-        lambda found: (
-            f"TensorFlow leaves this GPU out because it has fewer than {found['needs']} multiprocessors; set "
+        lambda match: (
+            f"TensorFlow leaves this GPU out because it has fewer than {match['needs']} multiprocessors; set "
             "TF_MIN_GPU_MULTIPROCESSOR_COUNT to what it has."
         ),
     ),
@@ -114,8 +169,8 @@ CAUSES = (
         re.compile(
             r"Loaded runtime CuDNN library: (?P<has>[\d.]*\d) but source was compiled with: (?P<needs>[\d.]*\d)"
         ),
-        lambda found: (
-            f"cuDNN {found['has']} was loaded and TensorFlow needs {found['needs']}; {INSTALL}, and unset "
+        lambda match: (
+            f"cuDNN {match['has']} was loaded and TensorFlow needs {match['needs']}; {INSTALL}, and unset "
             "LD_LIBRARY_PATH if it points to another cuDNN."
         ),
     ),
@@ -168,13 +223,13 @@ CAUSES = (
 """The first match counts: the most specific causes stand first."""
 
 
-def explain_gpu(said: str | Iterable[str], framework: str = "tensorflow") -> str | None:
+def explain_gpu(texts: str | Iterable[str], framework: str = "tensorflow") -> str | None:
     """Return one sentence for the user with the remedy; None if no known cause matches.
 
-    ``said`` is an error's text or the lines of a log (TensorFlow's at level 0, since it logs some causes as information
-    only). ``framework`` is the one that wrote it.
+    ``texts`` is an error's text or the lines of a log (TensorFlow's at level 0, since it logs some causes as
+    information only). ``framework`` is the one that wrote it.
     """
-    text = said if isinstance(said, str) else "\n".join(said)
+    text = texts if isinstance(texts, str) else "\n".join(texts)
     sentence = next((sentence for cause in CAUSES if (sentence := cause.explain(text)) is not None), None)
     if sentence is None or framework == "tensorflow":
         return sentence

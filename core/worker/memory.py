@@ -18,8 +18,8 @@ from core.base.numbers import byte_size
 from core.userdata.arrays import DataError
 from core.userdata.source import inspect_data
 from core.worker.feeds import pool_size
+from core.worker.gpu_errors import MEMORY_IS_SHORT
 from core.worker.protocol import CellFailed, Prepare
-from core.worker.signs import MEMORY_IS_SHORT
 
 OPTIMIZER_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
 FLOAT_BYTES = 4

@@ -57,13 +57,19 @@ def frameworks_here() -> tuple[FrameworkHere, ...]:
 
 def probe_frameworks(here: Sequence[FrameworkHere], gpus: int, deadline_s: float) -> tuple[FrameworkHere, ...]:
     """Probe the devices of each installed framework, all in parallel; ``gpus``: how many the driver lists."""
-    asked = {one.name: _worth_asking(one.name, gpus) for one in here if one.missing is None}
-    found = _ask([Target(framework=name, device=d) for name, devices in asked.items() for d in devices], deadline_s)
+    devices_of = {
+        framework.name: _worth_asking(framework.name, gpus) for framework in here if framework.missing is None
+    }
+    answers = _ask(
+        [Target(framework=name, device=d) for name, devices in devices_of.items() for d in devices], deadline_s
+    )
     return tuple(
-        one.model_copy(update={"devices": tuple(found[one.name, device] for device in asked[one.name])})
-        if one.name in asked
-        else one
-        for one in here
+        framework.model_copy(
+            update={"devices": tuple(answers[framework.name, device] for device in devices_of[framework.name])}
+        )
+        if framework.name in devices_of
+        else framework
+        for framework in here
     )
 
 
@@ -84,7 +90,7 @@ def _has(package: str) -> bool:
 
 def _ask(targets: Sequence[Target], deadline_s: float) -> dict[tuple[str, str], FoundDevice]:
     end_s = time.monotonic() + deadline_s
-    found, workers = {}, [(target, ProcessWorker(target)) for target in targets]
+    answers, workers = {}, [(target, ProcessWorker(target)) for target in targets]
     for target, worker in workers:
         try:
             worker.wait_ready(max(0.0, end_s - time.monotonic()))
@@ -93,8 +99,8 @@ def _ask(targets: Sequence[Target], deadline_s: float) -> dict[tuple[str, str], 
             answer = FoundDevice(device=target.device, said=error.reason)
         finally:
             worker.close()
-        found[str(target.framework), target.device] = answer
-    return found
+        answers[str(target.framework), target.device] = answer
+    return answers
 
 
 def probe_devices(deadline_s: float) -> DeviceProbe:

@@ -31,9 +31,9 @@ from core.base.numbers import byte_size
 from core.machine.cgroup import read_kills, who_killed
 from core.machine.cores import THREAD_LIMITS
 from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
-from core.machine.visible import BY_BUS, ORDER, VISIBLE
+from core.machine.nvml import BY_BUS, ORDER, VISIBLE
 from core.worker.children import end_keeper, end_marked, exit_words, kill_group, lines_of, start
-from core.worker.gpu_errors import TOGETHER, explain_gpu
+from core.worker.gpu_errors import TOGETHER, explain_gpu, tells_of_memory
 from core.worker.interpreters import interpreter, refuse_python
 from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import (
@@ -50,7 +50,6 @@ from core.worker.protocol import (
     WorkerLost,
     go_on,
 )
-from core.worker.signs import tells_of_memory
 from core.worker.templates import TEMPLATES, Template
 from core.workload.spec import Target
 
@@ -72,7 +71,7 @@ MEMORY_SHARE = 0.9  # of the memory available at the start, divided among the CP
 def worker_environment(target: Target) -> dict[str, str]:
     """Return the environment of a worker process.
 
-    GPUs are hidden from CPU targets and otherwise numbered as in :mod:`core.machine.visible`; threads are the target's;
+    GPUs are hidden from CPU targets and otherwise numbered as in :mod:`core.machine.nvml`; threads are the target's;
     the framework logs little.
     """
     env = dict(os.environ)
@@ -262,12 +261,12 @@ class ProcessWorker:
             self._lose(WorkerLost("out_of_memory", reason))
         self._lose(WorkerLost("crashed", f"The worker for {self.target} {how} while {doing}.{last}{self._why()}"))
 
-    def _why(self, *said: str) -> str:
+    def _why(self, *texts: str) -> str:
         """Return a sentence on the known fault of the target's GPU, by its worker's error and log, else empty."""
         if not self.target.is_gpu:
             return ""
         framework = self.target.framework
-        why = explain_gpu((*said, *self._log), framework) or explain_gpu(self._start_log, framework)
+        why = explain_gpu((*texts, *self._log), framework) or explain_gpu(self._start_log, framework)
         return "" if why is None else f" {why}"
 
     def _lose(self, loss: WorkerLost) -> NoReturn:

@@ -25,7 +25,7 @@ from core.base.schema import UserError, explain
 from core.machine.cores import IN_A_STEP, niceness
 from core.machine.environment import quota_cores
 from core.networks.families.code import in_words
-from core.worker.engine import Engine
+from core.worker.cells import Engine
 from core.worker.protocol import (
     MAX_LINE_BYTES,
     REQUEST,
@@ -96,8 +96,8 @@ def inherited(target: Target) -> dict[str, Any]:
 
     That is its niceness, and thread limits that neither its target nor a quota set.
     """
-    asked = target.threads or quota_cores()
-    limits = {} if asked is not None else {name: os.environ[name] for name in IN_A_STEP if name in os.environ}
+    threads = target.threads or quota_cores()
+    limits = {} if threads is not None else {name: os.environ[name] for name in IN_A_STEP if name in os.environ}
     return {"niceness": niceness(), "inherited_threads": limits}
 
 

@@ -29,9 +29,9 @@ def check_sizes(sizes: Sequence[int], whole: int, devices: Sequence[str]) -> Non
     Raises CellFailed ``error`` otherwise, for instance if every device has the whole batch.
     """
     if len(sizes) != len(devices) or {size * len(devices) for size in sizes} != {whole}:
-        given = " and ".join(map(str, sizes))
+        listed = " and ".join(map(str, sizes))
         raise CellFailed(
-            "error", f"{all_of(devices)} were given {given} samples of a batch of {whole}, not an equal share each."
+            "error", f"{all_of(devices)} were given {listed} samples of a batch of {whole}, not an equal share each."
         )
 
 

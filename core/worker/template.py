@@ -66,11 +66,11 @@ def _threads() -> list[str]:
 
 
 def _open_files() -> list[str]:
-    found = []
+    files = []
     for file in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # the descriptor of the folder itself is closed by now
-            found.append(str(file.readlink()))
-    return found
+            files.append(str(file.readlink()))
+    return files
 
 
 class Template:

@@ -266,7 +266,7 @@ class Templates:
         ``check`` may end the wait. Raises WorkerLost if a template hangs while importing the framework; nothing is
         forked from that one later.
         """
-        keys = [key_of(*one) for one in wanted]
+        keys = [key_of(*worker) for worker in wanted]
         with self._guard:
             turns = {key: self._turn(key) for key in dict.fromkeys(keys) if key is not None}
             chosen = {key: turn.pop(0) if len(turn) >= IN_TURN else self._new(key) for key, turn in turns.items()}
@@ -302,7 +302,7 @@ class Templates:
         while len(self._known) >= MOST_KINDS:
             for template in self._known.pop(next(iter(self._known))):
                 self._retire(template)
-        for template in [one for one in turn if not one.refused and (one.gone or one.starts >= STARTS_A_TEMPLATE)]:
+        for template in [old for old in turn if not old.refused and (old.gone or old.starts >= STARTS_A_TEMPLATE)]:
             self._retire(template)
             turn.remove(template)
         self._known[key] = turn
@@ -310,7 +310,7 @@ class Templates:
 
     def _retire(self, template: Template) -> None:
         template.retire()
-        self._retired = [one for one in (*self._retired, template) if not one.ended]
+        self._retired = [retired for retired in (*self._retired, template) if not retired.ended]
 
     def _new(self, key: Key) -> Template:
         return Template(dict(key.environment), (*self._command, key.module))

@@ -21,6 +21,7 @@ BLOCK_MS, CPU_BLOCK_MS = 20.0, 4.0
 """Minimum duration of a block; the CPU's has the least variance in the same time (measured: benchmarks/turns.py)."""
 MAX_STEPS = 1_000_000
 CALIBRATION_TRIES = 8
+CLOCK_SAMPLES = 50
 GROWTH_LIMIT = 16  # a block that is too short grows at most this much per try, so one outlier cannot ask for minutes
 # The time in which a GPU's clocks fall and rise differs widely between cards (Velicka, Vysocky and Riha 2025): these
 # four are chosen to cost a sweep at most a fifth of a GPU's idle time, and were measured on no card
@@ -102,10 +103,10 @@ def latencies(run: RunSteps, warm: WarmUp, most: int) -> tuple[float, ...]:
     """
     if len(warm.singles_ms) >= most:
         return warm.singles_ms[len(warm.singles_ms) - most :]
-    found: list[float] = []
-    while len(found) < most and (len(found) < FEWEST_LATENCIES or sum(found) < LATENCY_MS):
-        found.append(run(1))
-    return tuple(found)
+    samples: list[float] = []
+    while len(samples) < most and (len(samples) < FEWEST_LATENCIES or sum(samples) < LATENCY_MS):
+        samples.append(run(1))
+    return tuple(samples)
 
 
 def wake_ms(idle_ms: float) -> float:
@@ -121,10 +122,10 @@ def wake(run: RunSteps, idle_ms: float, already_ms: float = 0.0) -> float:
     return spent
 
 
-def clock_resolution_ms(samples: int = 50) -> float:
+def clock_resolution_ms() -> float:
     """Return the smallest observed step of the monotonic clock, in ms (or its stated resolution if larger)."""
     smallest = math.inf
-    for _ in range(samples):
+    for _ in range(CLOCK_SAMPLES):
         start = now = time.perf_counter_ns()
         while now == start:
             now = time.perf_counter_ns()

@@ -31,11 +31,11 @@ def cudnn_reasons(graph: Graph, target: Target) -> tuple[str, ...]:
     cells = tuple(_cells(graph))
     if cells and not target.is_gpu:
         return (f"{target} is no GPU; cuDNN serves GPUs only.",)
-    found = []
+    refusals = []
     for name, kind, options in cells:
         if obstacles := [*_obstacles(kind, options), *_own_obstacles(kind, options)]:
-            found.append(f"Layer “{name}” ({kind}) {' and '.join(obstacles)}.")
-    return tuple(found)
+            refusals.append(f"Layer “{name}” ({kind}) {' and '.join(obstacles)}.")
+    return tuple(refusals)
 
 
 def turns_xla_off(graph: Graph) -> bool:
@@ -60,17 +60,17 @@ def cudnn_note(workload: Workload, targets: Sequence[Target]) -> str | None:
     where = " and ".join(str(target) for target in gpus)
     reasons = cudnn_reasons(graph, gpus[0])
     if not reasons:
-        said = f"On {where} Keras {KERAS} runs the recurrent layers by cuDNN's kernels."
+        sentence = f"On {where} Keras {KERAS} runs the recurrent layers by cuDNN's kernels."
     else:
-        said = (
+        sentence = (
             f"On {where} Keras {KERAS} runs {len(reasons)} of {total} recurrent layers step by step, without cuDNN: "
             f"{' '.join(reasons)}"
         )
     if any(target.execution == "xla" for target in gpus) and turns_xla_off(graph):
-        said += " XLA cannot compile layers that may call cuDNN, so Keras leaves it out: choose execution=graph."
+        sentence += " XLA cannot compile layers that may call cuDNN, so Keras leaves it out: choose execution=graph."
     if len(reasons) < total and any(layer.options.get("mask_zero") for layer in graph.layers):
-        said += " With a mask it stops at samples that are not padded on the right, as random ones are not."
-    return said
+        sentence += " With a mask it stops at samples that are not padded on the right, as random ones are not."
+    return sentence
 
 
 def _cells(graph: Graph) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -93,20 +93,20 @@ def _obstacles(kind: str, options: Mapping[str, Any]) -> list[str]:
     """Return the obstacles in a layer's options that Keras checks before it tries cuDNN; its defaults all pass."""
     if kind not in CELLS:
         return ["has no cuDNN path in Keras"]
-    found = []
+    obstacles = []
     if (activation := options.get("activation", "tanh")) != "tanh":
-        found.append(f"has {activation or 'linear'} for its activation, where cuDNN has tanh only")
+        obstacles.append(f"has {activation or 'linear'} for its activation, where cuDNN has tanh only")
     if (gates := options.get("recurrent_activation", "sigmoid")) != "sigmoid":
-        found.append(f"has {gates or 'linear'} gates (recurrent_activation), where cuDNN has sigmoid only")
+        obstacles.append(f"has {gates or 'linear'} gates (recurrent_activation), where cuDNN has sigmoid only")
     if not options.get("use_bias", True):
-        found.append("has no bias (use_bias), which cuDNN needs")
+        obstacles.append("has no bias (use_bias), which cuDNN needs")
     if options.get("unroll", False):
-        found.append("is unrolled (unroll)")
+        obstacles.append("is unrolled (unroll)")
     if kind == "GRU" and not options.get("reset_after", True):
-        found.append("applies its reset gate before the product (reset_after), where cuDNN does so after it")
+        obstacles.append("applies its reset gate before the product (reset_after), where cuDNN does so after it")
     if options.get("use_cudnn", "auto") is False:
-        found.append("is told to do without (use_cudnn)")
-    return found
+        obstacles.append("is told to do without (use_cudnn)")
+    return obstacles
 
 
 def _own_obstacles(kind: str, options: Mapping[str, Any]) -> list[str]:

@@ -116,8 +116,8 @@ def running_words(target: Target, execution: Compiled, why: str | None, tf32: bo
 
 def expected_words(workload: Workload, target: Target, tf32: bool | None = None) -> str:
     """Return the expected setting of the target, without the device."""
-    found = expected(workload.network, target)
-    return running_words(target, found.execution, found.why, tf32)
+    execution = expected(workload.network, target)
+    return running_words(target, execution.execution, execution.why, tf32)
 
 
 def chosen_line(workload: Workload, *targets: Target) -> tuple[str, ...]:
@@ -136,8 +136,10 @@ def refuse_same(workload: Workload, *targets: Target) -> None:
         if first == second:
             raise ValueError(f"two targets are “{first}”; choose targets that differ")
         if same(workload, first, second):
-            asked = resolved(workload, first)
-            raise ValueError(f"two targets are “{asked}”, which Keras itself chooses there; choose targets that differ")
+            resolution = resolved(workload, first)
+            raise ValueError(
+                f"two targets are “{resolution}”, which Keras itself chooses there; choose targets that differ"
+            )
 
 
 def same(workload: Workload, first: Target, second: Target) -> bool:

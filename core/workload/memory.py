@@ -134,18 +134,18 @@ def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copie
     """
     networks, batch = (target.replicas, batch) if target.on_cpu else (1, -(-batch // target.replicas))
     used = copies or usual_copies(workload, target)
-    found, training = sizes(workload.network), workload.training
+    counts, training = sizes(workload.network), workload.training
     mixed = target.is_mixed
-    parameters = networks * found.parameters
+    parameters = networks * counts.parameters
     weights = (6 if mixed else 4) * parameters
     gradients = 4 * parameters if training else 0
     state = _STATE_BYTES[workload.optimizer] * parameters if training else 0
-    kept = (2 if mixed else 4) * used.kept * found.kept if training else 0.0
-    activations = batch * (kept + 4 * used.passing * found.passing)  # casts are temporary: 4 bytes each
-    workspace = used.model_bytes + used.layer_bytes * found.layers + 4 * used.update * found.largest * training
-    data = batch * (4 * found.sample + _LABEL_BYTES * training)
+    kept = (2 if mixed else 4) * used.kept * counts.kept if training else 0.0
+    activations = batch * (kept + 4 * used.passing * counts.passing)  # casts are temporary: 4 bytes each
+    workspace = used.model_bytes + used.layer_bytes * counts.layers + 4 * used.update * counts.largest * training
+    data = batch * (4 * counts.sample + _LABEL_BYTES * training)
     beside_weights = gradients + state + activations + workspace
-    building = 4 * _INITIALISER_COPIES * found.largest
+    building = 4 * _INITIALISER_COPIES * counts.largest
     step = data + weights + max(beside_weights, building)
     return MemoryEstimate(
         weights_bytes=weights,

@@ -95,8 +95,8 @@ def _several(numbers: Sequence[str]) -> str:
 
 
 def _name(target: Target, options: Sequence[str], tell_16_bits_apart: bool) -> str:
-    said = [option for option in options if option in ALWAYS or not _is_default(target, option)]
-    return ", ".join(_words(target, option, tell_16_bits_apart) for option in said or options[:1])
+    shown = [option for option in options if option in ALWAYS or not _is_default(target, option)]
+    return ", ".join(_words(target, option, tell_16_bits_apart) for option in shown or options[:1])
 
 
 def _is_default(target: Target, option: str) -> bool:

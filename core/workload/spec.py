@@ -159,8 +159,8 @@ class Target(Frozen):
         return Target(precision=strict, **place)
 
     def __str__(self) -> str:
-        given = [(name, getattr(self, name)) for name in TARGET_OPTIONS]
-        parts = [f"{name}={value}" for name, value in given if value != type(self).model_fields[name].default]
+        options = [(name, getattr(self, name)) for name in TARGET_OPTIONS]
+        parts = [f"{name}={value}" for name, value in options if value != type(self).model_fields[name].default]
         return ",".join([self.device, *parts])
 
     @classmethod

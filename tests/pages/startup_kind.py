@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,9 @@ def test_a_job_measures_it_the_store_keeps_it_and_its_export_is_read_back(measur
 def test_a_budget_and_a_cancellation_keep_what_was_measured(measuring: Engine, machine: Starting) -> None:
     record: Any = measuring.store.study(TOY, measure(measuring, 50, budget_s=10.0))
     assert (len(record.starts_ms), record.status) == (3, "finished")
-    launch = machine.launch
-    measuring.jobs._launcher = lambda targets, s, *_: [measuring.jobs.cancel(), launch(targets, s)][1]
+    launch, instruments = machine.launch, measuring.jobs._instruments
+    stopping = lambda targets, s, *_: [measuring.jobs.cancel(), launch(targets, s)][1]  # noqa: E731  during a start
+    measuring.jobs._instruments = replace(instruments, launcher=stopping)
     record = measuring.store.study(TOY, measure(measuring, 8))
     assert (len(record.starts_ms), record.status) == (1, "cancelled")
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from core.machine import gpu_facts
+from core.machine import gpu_notes
 from core.machine.gpu_notes import Build, Library
 from simulated.fake_nvml import FakeCard, FakeNvml
 
@@ -23,9 +23,9 @@ def plug_in(monkeypatch: pytest.MonkeyPatch, *cards: FakeCard, **env: str) -> Fa
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(gpu_facts, "cuda_libraries", lambda: LIBRARIES)
-    monkeypatch.setattr(gpu_facts, "tensorflow_build", lambda: WHEEL)
-    monkeypatch.setattr(gpu_facts.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(gpu_notes, "cuda_libraries", lambda: LIBRARIES)
+    monkeypatch.setattr(gpu_notes, "tensorflow_build", lambda: WHEEL)
+    monkeypatch.setattr(gpu_notes.platform, "system", lambda: "Linux")
     driver = FakeNvml(list(cards))
     monkeypatch.setitem(sys.modules, "pynvml", driver)
     return driver

@@ -39,8 +39,8 @@ def written() -> list[Written]:
 def _answer() -> list[tuple[Any, ...]]:
     import keras
 
-    from core.networks.architecture.build import build
     from core.networks.architecture.read import read_architecture
+    from core.networks.families.graph_network import build
 
     found = []
     with tempfile.TemporaryDirectory() as folder:

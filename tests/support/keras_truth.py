@@ -76,7 +76,7 @@ def _is_plain(value: list[Any]) -> bool:
 
 
 def _graphs(keras: Any, asked: dict[str, Any]) -> list[tuple[Any, ...]]:
-    from core.networks.architecture.build import build
+    from core.networks.families.graph_network import build
 
     found = []
     for data in asked["graphs"]:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from core.base.evidence import CardUse, ClockReason
-from core.machine.card import CardSample, summarise
+from core.machine.meter import CardSample, summarise
 from simulated.simulation import Machine
 
 EVERY_S = 0.05

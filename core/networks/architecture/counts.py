@@ -32,7 +32,7 @@ class ArchitectureError(UserError):
 @dataclass(frozen=True)
 class _Counted:
     layer: Layer
-    given: tuple[Shape, ...]
+    input_shapes: tuple[Shape, ...]
     work: Work
     trained_before: bool
 
@@ -82,21 +82,21 @@ def _walk(graph: Graph) -> list[_Counted]:
     made: dict[str, _Counted] = {}
     calls: list[_Counted] = []
     for layer in graph.layers:
-        owner, rule, given = _placed(layer, known, made)
+        owner, rule, input_shapes = _placed(layer, known, made)
         _check_tokens(graph, layer, owner, rule)
         try:
-            work = rule.work(rule.complete(owner.options), given)
+            work = rule.work(rule.complete(owner.options), input_shapes)
         except ValueError as error:
             raise ArchitectureError.at(layer.name, owner.kind, str(error)) from None
         if max(work.output) > MAX_OPTION or len(work.output) > MAX_RANK or size(work.output) > MAX_ACTIVATIONS:
             too_large = f"its output of the shape {_short(work.output)} is too large"
             raise ArchitectureError.at(layer.name, owner.kind, too_large)
         before = any(trained[name] for name in layer.inputs)
-        calls.append(_Counted(layer, given, work, before))
+        calls.append(_Counted(layer, input_shapes, work, before))
         if layer.shares is None:
             made[layer.name] = calls[-1]
         else:
-            _check_shared(layer, made[layer.shares], given, work)
+            _check_shared(layer, made[layer.shares], input_shapes, work)
         known[layer.name] = work.output
         trained[layer.name] = before or work.weights > 0
     if graph.output not in known or graph.output == INPUT:
@@ -135,21 +135,23 @@ def _placed(layer: Layer, known: dict[str, Shape], made: dict[str, _Counted]) ->
     if not least <= len(layer.inputs) <= most:
         accepted = f"{least}" if least == most else f"{least} to {most}"
         raise refused(f"it has {len(layer.inputs)} inputs; accepted are {accepted}")
-    given = tuple(known[name] for name in layer.inputs)
+    input_shapes = tuple(known[name] for name in layer.inputs)
     if layer.shares is None:
-        return layer, rule, given
+        return layer, rule, input_shapes
     first = made.get(layer.shares)
     if first is None or first.layer.kind != layer.kind or layer.options:
         raise refused(f"it shares the weights of {shown(layer.shares)}, which is no layer of its kind before it")
-    return first.layer, rule, given
+    return first.layer, rule, input_shapes
 
 
-def _check_shared(layer: Layer, first: _Counted, given: tuple[Shape, ...], work: Work) -> None:
+def _check_shared(layer: Layer, first: _Counted, input_shapes: tuple[Shape, ...], work: Work) -> None:
     """Check that shared weights fit: the new input needs the same number of weights, axes and last-axis values."""
-    ends = [[(len(shape), shape[-1]) for shape in each] for each in (first.given, given)]
-    asked = [(each.weights, each.statistics) for each in (first.work, work)]
-    if any(asked[0]) and (ends[0] != ends[1] or asked[0] != asked[1]):
-        reason = f"it shares weights of a layer on {_short(first.given[0])} and is given {_short(given[0])}"
+    ends = [[(len(shape), shape[-1]) for shape in each] for each in (first.input_shapes, input_shapes)]
+    weights = [(each.weights, each.statistics) for each in (first.work, work)]
+    if any(weights[0]) and (ends[0] != ends[1] or weights[0] != weights[1]):
+        reason = (
+            f"it shares weights of a layer on {_short(first.input_shapes[0])} and is given {_short(input_shapes[0])}"
+        )
         raise ArchitectureError.at(layer.name, layer.kind, reason)
 
 

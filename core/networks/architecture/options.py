@@ -66,16 +66,16 @@ def shown(value: Any) -> str:
     return f"“{text}”" if isinstance(value, str) else text
 
 
-def read_options(known: Mapping[str, Option], given: Options) -> dict[str, Any]:
+def read_options(known: Mapping[str, Option], options: Options) -> dict[str, Any]:
     """Return every known option in its normal form, with Keras's defaults for the rest. Raises ValueError."""
-    for name in given:
+    for name in options:
         if name not in known:
             accepted = ", ".join(known) or "none"
             raise ValueError(f"option {shown(str(name))} is not known; known options: {accepted}")
     complete: dict[str, Any] = {}
     for name, option in known.items():
-        if name in given:
-            complete[name] = option.check(name, given[name])
+        if name in options:
+            complete[name] = option.check(name, options[name])
         elif option.default is REQUIRED:
             raise ValueError(f"option “{name}” is missing; accepted: {option.accepted}")
         else:
@@ -112,8 +112,8 @@ def word(*words: str, default: Any = REQUIRED) -> Option:
 def only(value: Any) -> Option:
     """Return an option that is supported only at one value, Keras's default."""
 
-    def read(given: Any) -> Any:
-        if given != value or isinstance(given, bool) != isinstance(value, bool):
+    def read(chosen: Any) -> Any:
+        if chosen != value or isinstance(chosen, bool) != isinstance(value, bool):
             raise ValueError
         return value
 
@@ -148,13 +148,13 @@ def pair(default: Any) -> Option:
 
 def pairs(rank: int, default: Any) -> Option:
     """Return an option of (before, after) on ``rank`` axes; one number, or one per axis, stands for equal pairs."""
-    one = pair(REQUIRED)
+    pair_option = pair(REQUIRED)
 
     def read(value: Any) -> tuple[tuple[int, int], ...]:
         each = value if isinstance(value, (list, tuple)) else (value,) * rank
         if len(each) != rank:
             raise ValueError
-        return tuple(one.read(part) for part in each)
+        return tuple(pair_option.read(part) for part in each)
 
     return Option("a whole number from 0, or one or a pair of them for each axis", read, default)
 

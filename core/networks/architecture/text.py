@@ -111,13 +111,13 @@ def _check_all_used(graph: Graph) -> None:
 
 def _graph(data: Any) -> Graph:
     try:
-        given = _GraphText.model_validate(data)
+        fields = _GraphText.model_validate(data)
     except ValidationError as error:
         raise ArchitectureError(f"The architecture's text is damaged: {explain(error)}") from None
     layers: list[Layer] = []
-    for layer in given.layers:
+    for layer in fields.layers:
         before = layers[-1].name if layers else INPUT
         inputs = (before,) if layer.inputs is None else tuple(layer.inputs)
         layers.append(Layer(layer.name, layer.kind, layer.options, inputs, layer.shares))
-    output = layers[-1].name if given.output is None else given.output
-    return Graph(tuple(given.input), tuple(layers), output, given.vocabulary)
+    output = layers[-1].name if fields.output is None else fields.output
+    return Graph(tuple(fields.input), tuple(layers), output, fields.vocabulary)

@@ -49,11 +49,11 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
     against = tuple(
         _against(run, replace(tables[0, target], comparisons=count - 1), margin, target) for target in range(1, count)
     )
-    found = find_fastest(tables, count, margin, failed_from(run))
+    ranking = find_fastest(tables, count, margin, failed_from(run))
     machines = [machine_of(run, table) for table in tables.values()]
-    warnings = distinct(w for one in against for w in one.verdict.warnings if w.code != "unpaired_rounds")
-    verdict = fastest_verdict(run, found, margin, warnings, _worst(machines))
-    return Answer(verdict, cells, against, fits, found)
+    warnings = distinct(w for pair in against for w in pair.verdict.warnings if w.code != "unpaired_rounds")
+    verdict = fastest_verdict(run, ranking, margin, warnings, _worst(machines))
+    return Answer(verdict, cells, against, fits, ranking)
 
 
 def _against(run: Run, observations: Observations, margin: float, target: int) -> Against:

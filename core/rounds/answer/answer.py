@@ -243,7 +243,7 @@ class Answer:
     @property
     def claims(self) -> tuple[Claim, ...]:
         """Return all claims of the answer, each once."""
-        verdicts = (self.verdict, *(one.verdict for one in self.against))
+        verdicts = (self.verdict, *(pair.verdict for pair in self.against))
         claims = [claim for verdict in verdicts for claim in verdict.claims]
         if self.fastest is not None and self.fastest.has_interval:
             everyone = len(self.verdict.targets)

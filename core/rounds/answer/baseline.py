@@ -26,28 +26,28 @@ def baseline_table(run: Run, answer: Answer) -> BaselineTable:
     """Return the speed-ups over the baseline at up to four batches with 95 % intervals, and where each target is
     faster.
     """
-    batches = evenly(sorted({s.batch for one in answer.against for s in one.speed_ups}), SHOWN_BATCHES)
+    batches = evenly(sorted({s.batch for pair in answer.against for s in pair.speed_ups}), SHOWN_BATCHES)
     rows = []
-    for one in answer.against:
-        at = {s.batch: s for s in one.speed_ups}
+    for pair in answer.against:
+        at = {s.batch: s for s in pair.speed_ups}
         speed_ups = (_times(at[batch]) if batch in at else "" for batch in batches)
-        rows.append((sentence_case(run.names[one.target]), *speed_ups, ahead_words(one)))
+        rows.append((sentence_case(run.names[pair.target]), *speed_ups, ahead_words(pair)))
     baseline = run.names[0]
     return BaselineTable(
         ("Target", *(f"At batch {batch:,}" for batch in batches), f"Faster than {baseline}"), tuple(rows)
     )
 
 
-def _times(found: SpeedUp) -> str:
-    if found.low is None:
+def _times(speed_up: SpeedUp) -> str:
+    if speed_up.low is None:
         return "not clear"
-    value, bracket, bounds = bounded(found.ratio, found.low, found.high).partition(" (")
+    value, bracket, bounds = bounded(speed_up.ratio, speed_up.low, speed_up.high).partition(" (")
     return f"{value}×{bracket}{bounds}"
 
 
-def ahead_words(one: Against) -> str:
+def ahead_words(pair: Against) -> str:
     """Describe where a target beats the baseline: ``from 41 (32 to 50)``, ``throughout``, ``nowhere`` and the like."""
-    verdict = one.verdict
+    verdict = pair.verdict
     if not verdict.has_interval:
         return "not clear"
     if verdict.kind == "crossover":

@@ -115,23 +115,23 @@ def _joined(values: Iterable[tuple[int, Spread | None]]) -> tuple[float, float, 
 
 def utilisation_sentence(run: Run, rows: Sequence[CardRow]) -> str:
     """Return ``GPU 0 was busy 14 % of the time at batch 32 and 96 % at batch 2,048 (measured).``; empty if unknown."""
-    found = [row for row in rows if row.util_pct is not None]
-    if not found:
+    known_rows = [row for row in rows if row.util_pct is not None]
+    if not known_rows:
         return ""
-    ends = dict.fromkeys((found[0].batch, found[-1].batch))
-    said = [(_share(row.util_pct), row.batch) for row in found if row.batch in ends and row.util_pct is not None]
-    (share, batch), *rest = said
+    ends = dict.fromkeys((known_rows[0].batch, known_rows[-1].batch))
+    shares = [(_share(row.util_pct), row.batch) for row in known_rows if row.batch in ends and row.util_pct is not None]
+    (share, batch), *rest = shares
     more = "".join(f" and {other} at batch {at:,}" for other, at in rest)
-    who = sentence_case(run.names[found[0].target])
+    who = sentence_case(run.names[known_rows[0].target])
     return f"{who} was busy {share} of the time at batch {batch:,}{more} ({run.label})."
 
 
-def _share(found: Level) -> str:
-    if found.low is None or found.high is None:
-        return f"{found.value:.0f} % (no interval)"
-    low, high = max(0.0, found.low), min(100.0, found.high)
+def _share(level: Level) -> str:
+    if level.low is None or level.high is None:
+        return f"{level.value:.0f} % (no interval)"
+    low, high = max(0.0, level.low), min(100.0, level.high)
     return (
-        f"{found.value:.0f} %" if round(low) == round(high) else f"{found.value:.0f} % (95 %: {low:.0f} to {high:.0f})"
+        f"{level.value:.0f} %" if round(low) == round(high) else f"{level.value:.0f} % (95 %: {low:.0f} to {high:.0f})"
     )
 
 
@@ -158,8 +158,8 @@ def clock_sentence(rows: Sequence[CardRow]) -> str:
 
 def reasons_words(row: CardRow) -> str:
     """Return ``power cap 92 %``, by share of the busy samples; ``none`` if there was no reason."""
-    found = sorted(row.reasons.items(), key=lambda item: -item[1])
-    return ", ".join(f"{REASON_WORDS[name]} {percent(share)}" for name, share in found) or "none"
+    counts = sorted(row.reasons.items(), key=lambda item: -item[1])
+    return ", ".join(f"{REASON_WORDS[name]} {percent(share)}" for name, share in counts) or "none"
 
 
 def cost_sentence(run: Run) -> str:
@@ -189,11 +189,11 @@ def _sentences(run: Run, energy: Energy) -> Iterator[str]:
         rows = card_rows(run, target)
         if busy := utilisation_sentence(run, rows):
             yield f"{busy} {clock_sentence(rows)}"
-    if said := energy_sentence(run, energy):
-        about = "" if "energy" in said.partition(":")[0].lower() else "Energy: "
-        yield f"{about}{said} {fed_sentence(run, energy)}".rstrip()
+    if sentence := energy_sentence(run, energy):
+        about = "" if "energy" in sentence.partition(":")[0].lower() else "Energy: "
+        yield f"{about}{sentence} {fed_sentence(run, energy)}".rstrip()
     for why in energy.skipped:
-        if why != said:
+        if why != sentence:
             yield why
     if cost := cost_sentence(run):
         yield cost

@@ -69,13 +69,15 @@ def _machines(runs: Sequence[Run]) -> list[str]:
     """Return the machine of each run; different machines with the same description are numbered."""
     parts = [machine_parts(run.environment) if run.environment is not None else [] for run in runs]
     words = [", ".join(part) or "unknown" for part in parts]
-    found: list[str] = []
+    differences: list[str] = []
     for index, run in enumerate(runs):
         alike = [other for other in range(index) if words[other] == words[index]]
         same = next((other for other in alike if _is_same(runs[other], run)), None)
-        others = len({found[other] for other in alike})
-        found.append(words[index] + (f", machine {others + 1}" if others else "") if same is None else found[same])
-    return found
+        others = len({differences[other] for other in alike})
+        differences.append(
+            words[index] + (f", machine {others + 1}" if others else "") if same is None else differences[same]
+        )
+    return differences
 
 
 def _is_same(first: Run, second: Run) -> bool:
@@ -92,7 +94,7 @@ class Estimate(NamedTuple):
 
 def ratio(first: Estimate, second: Estimate) -> Estimate:
     """Return the ratio ``second`` / ``first`` of independent estimates."""
-    a, b = (Estimate(*map(math.log, one)) for one in (first, second))
+    a, b = (Estimate(*map(math.log, estimate)) for estimate in (first, second))
     middle = b.value - a.value
     below = math.hypot(b.value - b.low, a.high - a.value)
     above = math.hypot(b.high - b.value, a.value - a.low)
@@ -114,40 +116,42 @@ def stated(runs: Sequence[Run], answers: Sequence[Answer]) -> tuple[str, ...]:
 def _against(first: Sequence[Any], second: Sequence[Any]) -> str:
     a, b = _crossover(*first), _crossover(*second)
     if a is not None and b is not None and a[1] == b[1]:
-        here, there = (interval_words(*one[0]) for one in (b, a))
+        here, there = (interval_words(*change[0]) for change in (b, a))
         return f"the crossover is at batch {here} instead of {there}, 95 % intervals ({_clear(ratio(a[0], b[0]))})."
     for what, values in (("the speed-up is {} times as high", _speed_ups), ("a step takes {} times as long", _times)):
         of_a, of_b = values(first[1]), values(second[1])
         if both := of_a.keys() & of_b.keys():
             batch = max(both)
-            found = ratio(of_a[batch], of_b[batch])
-            words = what.format(number(found.value))
-            interval = f"95 % interval {number(found.low)} to {number(found.high)}"
-            return f"at batch {batch:,} {words}, {interval} ({_clear(found)})."
+            change = ratio(of_a[batch], of_b[batch])
+            words = what.format(number(change.value))
+            interval = f"95 % interval {number(change.low)} to {number(change.high)}"
+            return f"at batch {batch:,} {words}, {interval} ({_clear(change)})."
     return "no batch has an interval in both, so nothing is said of their difference."
 
 
 def _crossover(run: Run, answer: Answer) -> tuple[Estimate, int] | None:
     """Return the crossover and the target that is faster above it; None unless there is exactly one."""
-    found = answer.verdict.crossovers
-    bounds = _estimate(found[0].batch, found[0].low, found[0].high) if len(found) == 1 else None
-    return None if bounds is None else (bounds, run.target_names.index(found[0].ahead_after))
+    crossovers = answer.verdict.crossovers
+    bounds = _estimate(crossovers[0].batch, crossovers[0].low, crossovers[0].high) if len(crossovers) == 1 else None
+    return None if bounds is None else (bounds, run.target_names.index(crossovers[0].ahead_after))
 
 
 def _speed_ups(answer: Answer) -> dict[int, Estimate]:
     """Return the speed-ups of the second target over the first, by batch."""
-    found = {one.batch: _estimate(one.ratio, one.low, one.high) for one in answer.speed_ups}
-    return {batch: one for batch, one in found.items() if one is not None}
+    estimates = {s.batch: _estimate(s.ratio, s.low, s.high) for s in answer.speed_ups}
+    return {batch: estimate for batch, estimate in estimates.items() if estimate is not None}
 
 
 def _times(answer: Answer) -> dict[int, Estimate]:
     """Return the step times of the first target, by batch."""
-    found = {cell.batch: _estimate(cell.step_ms, cell.low_ms, cell.high_ms) for cell in answer.cells if not cell.target}
-    return {batch: one for batch, one in found.items() if one is not None}
+    estimates = {
+        cell.batch: _estimate(cell.step_ms, cell.low_ms, cell.high_ms) for cell in answer.cells if not cell.target
+    }
+    return {batch: estimate for batch, estimate in estimates.items() if estimate is not None}
 
 
-def _clear(found: Estimate) -> str:
-    return "not clear" if found.low <= 1 <= found.high else "clear"
+def _clear(estimate: Estimate) -> str:
+    return "not clear" if estimate.low <= 1 <= estimate.high else "clear"
 
 
 def _estimate(value: float, low: float | None, high: float | None) -> Estimate | None:

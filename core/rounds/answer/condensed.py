@@ -128,6 +128,6 @@ def target_curve(seen: Observations) -> TargetCurve:
     )
 
 
-def _own(one: Against) -> OwnCrossover:
-    found = [(c.batch, c.low, c.high) for c in one.verdict.crossovers if math.isfinite(c.batch)]
-    return OwnCrossover(target=one.target, words=ahead_words(one), crossovers=tuple(found))
+def _own(pair: Against) -> OwnCrossover:
+    changes = [(c.batch, c.low, c.high) for c in pair.verdict.crossovers if math.isfinite(c.batch)]
+    return OwnCrossover(target=pair.target, words=ahead_words(pair), crossovers=tuple(changes))

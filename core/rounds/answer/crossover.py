@@ -151,10 +151,10 @@ def held_between(values: Array, following: bool = False) -> Array:
 
 def build_curve(observations: Observations) -> Curve:
     """Return the log-ratio with its bounds, and where it is clearly on one side of parity."""
-    found = smooth(observations)
-    measured = np.zeros(len(found.x), dtype=bool)
+    smoothed = smooth(observations)
+    measured = np.zeros(len(smoothed.x), dtype=bool)
     measured[::STEPS] = True
-    return curve_of(found.x, found.center, found.half_width, measured, found.alpha)
+    return curve_of(smoothed.x, smoothed.center, smoothed.half_width, measured, smoothed.alpha)
 
 
 def curve_of(

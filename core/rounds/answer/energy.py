@@ -116,7 +116,7 @@ def energy_of(run: Run) -> Energy:
         elif window.steps:
             groups[window.target, window.batch].append(window)
     levels = {target: level(watts) for target, watts in idle.items()}
-    cells = tuple(_cell(target, batch, found, levels) for (target, batch), found in sorted(groups.items()))
+    cells = tuple(_cell(target, batch, windows, levels) for (target, batch), windows in sorted(groups.items()))
     reasons = dict.fromkeys(window.skipped for window in run.energy if window.skipped)
     first, *others = sorted({cell.target for cell in cells}) or [0]
     against = tuple(_crossover(cells, (first, other)) for other in others)
@@ -128,7 +128,7 @@ def leads(run: Run) -> dict[int, int | None]:
     means: dict[int, dict[int, float]] = defaultdict(dict)
     for cell in energy_of(run).cells:
         means[cell.batch][cell.target] = cell.gross.value
-    return {b: min(found, key=found.__getitem__) if len(found) > 1 else None for b, found in means.items()}
+    return {b: min(mean_j, key=mean_j.__getitem__) if len(mean_j) > 1 else None for b, mean_j in means.items()}
 
 
 def level(values: Sequence[float]) -> Level:
@@ -180,10 +180,10 @@ def _crossover(cells: Sequence[EnergyCell], targets: tuple[int, int]) -> EnergyC
         if cell.gross.low is not None and cell.target in targets:
             by_batch[cell.batch][cell.target] = cell.gross
     first, second = targets
-    pairs = [(batch, found[first], found[second]) for batch, found in sorted(by_batch.items()) if len(found) == 2]
+    pairs = [(batch, of[first], of[second]) for batch, of in sorted(by_batch.items()) if len(of) == 2]
     if not pairs:
         return EnergyCrossover("unknown", targets=targets)
-    signs = [_sign(one, other, len(pairs)) for _, one, other in pairs]
+    signs = [_sign(left, right, len(pairs)) for _, left, right in pairs]
     known = [(batch, sign) for (batch, *_), sign in zip(pairs, signs, strict=True) if sign]
     changes = [(a, b) for a, b in pairwise(known) if a[1] != b[1]]
     if known and not changes and len(known) == len(signs):
@@ -191,7 +191,7 @@ def _crossover(cells: Sequence[EnergyCell], targets: tuple[int, int]) -> EnergyC
     if len(changes) != 1 or not signs[0] or not signs[-1]:
         return EnergyCrossover("open", targets=targets)
     (below, _), (above, sign) = changes[0]
-    undecided = [batch for (batch, *_), found in zip(pairs, signs, strict=True) if not found]
+    undecided = [batch for (batch, *_), clear in zip(pairs, signs, strict=True) if not clear]
     if any(not below < batch < above for batch in undecided):
         return EnergyCrossover("open", targets=targets)
     return EnergyCrossover("crossover", less=targets[sign > 0], targets=targets, below=below, above=above)
@@ -212,25 +212,25 @@ def energy_sentence(run: Run, energy: Energy) -> str:
         cell = energy.cells[-1]
         at = f"at batch {cell.batch:,}"
         return f"{sentence_case(run.names[0])}{_what(run, 0)} takes {energy_words(cell.gross)} {at} ({run.label})."
-    known = [found for found in energy.against if found.pattern != "unknown"]
+    known = [pair for pair in energy.against if pair.pattern != "unknown"]
     if known:
-        return " ".join(_of_pair(run, energy, found) for found in known)
+        return " ".join(_of_pair(run, energy, pair) for pair in known)
     return energy.skipped[0] if energy.skipped else "Too few energy windows to compare the targets' energy."
 
 
-def _of_pair(run: Run, energy: Energy, found: EnergyCrossover) -> str:
+def _of_pair(run: Run, energy: Energy, crossing: EnergyCrossover) -> str:
     who = [f"{name}{_what(run, index)}" for index, name in enumerate(run.names)]
-    batches = sorted({cell.batch for cell in energy.cells if cell.target in found.targets})
+    batches = sorted({cell.batch for cell in energy.cells if cell.target in crossing.targets})
     where = f"batch{'' if len(batches) == 1 else 'es'} {', '.join(f'{batch:,}' for batch in batches)}"
-    if found.less is None:
-        pair = "" if len(run.names) == 2 else f" of {all_of([run.names[target] for target in found.targets])}"
+    if crossing.less is None:
+        pair = "" if len(run.names) == 2 else f" of {all_of([run.names[target] for target in crossing.targets])}"
         which = "Which target" if len(run.names) == 2 else "Which"
         return f"{which}{pair} needs less energy a sample is not clear from the windows at {where}."
     at = f"wherever it was measured, at {where}"
-    if found.pattern == "crossover":
-        at = f"from a batch between {found.below:,} and {found.above:,} on"
-    other = who[sum(found.targets) - found.less]
-    return f"{sentence_case(who[found.less])} needs less energy a sample than {other} {at} ({run.label}, 95 %)."
+    if crossing.pattern == "crossover":
+        at = f"from a batch between {crossing.below:,} and {crossing.above:,} on"
+    other = who[sum(crossing.targets) - crossing.less]
+    return f"{sentence_case(who[crossing.less])} needs less energy a sample than {other} {at} ({run.label}, 95 %)."
 
 
 def fed_sentence(run: Run, energy: Energy) -> str:
@@ -246,11 +246,11 @@ def fed_sentence(run: Run, energy: Energy) -> str:
     )
 
 
-def energy_words(found: Level) -> str:
+def energy_words(level: Level) -> str:
     """Return ``120 mJ a sample (95 %: 110 mJ to 130 mJ)``, with a remark if there is no interval."""
-    if found.low is None or found.high is None:
-        return f"{joules(found.value)} a sample (no interval: {found.windows} of {MIN_UNITS} windows)"
-    return f"{joules(found.value)} a sample (95 %: {joules(found.low)} to {joules(found.high)})"
+    if level.low is None or level.high is None:
+        return f"{joules(level.value)} a sample (no interval: {level.windows} of {MIN_UNITS} windows)"
+    return f"{joules(level.value)} a sample (95 %: {joules(level.low)} to {joules(level.high)})"
 
 
 def joules(value: float) -> str:

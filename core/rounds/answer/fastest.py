@@ -62,19 +62,19 @@ class Race:
     @cached_property
     def ratios(self) -> Array:
         """Array of log(t_k / t_l) indexed [k, l, x]; NaN if the two have no common batch."""
-        found = np.full((self.count, self.count, len(self.x)), np.nan)
+        ratios = np.full((self.count, self.count, len(self.x)), np.nan)
         for (k, l), pair in self.pairs.items():  # noqa: E741
-            found[k, l] = np.interp(self.x, pair.x, pair.center, left=np.nan, right=np.nan)
-            found[l, k] = -found[k, l]
-        return found
+            ratios[k, l] = np.interp(self.x, pair.x, pair.center, left=np.nan, right=np.nan)
+            ratios[l, k] = -ratios[k, l]
+        return ratios
 
     def half_widths(self, alpha: float) -> Array:
         """Return half of the 1 − alpha interval of each ratio; infinite or NaN if there is none."""
-        found = np.full((self.count, self.count, len(self.x)), np.inf)
+        errors = np.full((self.count, self.count, len(self.x)), np.inf)
         for (k, l), pair in self.pairs.items():  # noqa: E741
             half = np.minimum(pair.half_width(alpha), HUGE)  # infinity has no slope
-            found[k, l] = found[l, k] = np.interp(self.x, pair.x, half, left=np.inf, right=np.inf)
-        return found
+            errors[k, l] = errors[l, k] = np.interp(self.x, pair.x, half, left=np.inf, right=np.inf)
+        return errors
 
     @property
     def has_interval(self) -> bool:
@@ -126,9 +126,9 @@ def as_bits(members: Flags) -> Sets:
     """Convert membership flags [k, x] into sets."""
     if len(members) > WORD:
         packed = np.packbits(members, axis=0, bitorder="little")
-        found = np.empty(members.shape[1], dtype=object)
-        found[:] = [int.from_bytes(packed[:, at].tobytes(), "little") for at in range(members.shape[1])]
-        return found
+        sets = np.empty(members.shape[1], dtype=object)
+        sets[:] = [int.from_bytes(packed[:, at].tobytes(), "little") for at in range(members.shape[1])]
+        return sets
     return np.asarray((members.astype(np.int64) << np.arange(len(members))[:, None]).sum(axis=0))
 
 
@@ -153,18 +153,18 @@ def confident(race: Contest) -> tuple[Sets, float]:
         count = left
     changes = _changes(base)
     while True:
-        found = _reaching(base, race.candidates(alpha / max(1.0, changes)))
-        if _changes(found) >= changes or changes <= 1:
-            return found, alpha / max(1.0, changes)
-        changes = _changes(found)
+        reached = _reaching(base, race.candidates(alpha / max(1.0, changes)))
+        if _changes(reached) >= changes or changes <= 1:
+            return reached, alpha / max(1.0, changes)
+        changes = _changes(reached)
 
 
 def _between(at: Sets, points: int) -> Sets:
     """Return the sets of the measured batches, and between two of them the union of both."""
-    found = np.repeat(at, STEPS)[:points]
+    stepped = np.repeat(at, STEPS)[:points]
     following = np.repeat(np.append(at[1:], at[-1:]), STEPS)[:points]
     inside = np.arange(points) % STEPS > 0
-    return np.where(inside, found | following, found)
+    return np.where(inside, stepped | following, stepped)
 
 
 def _changes(sets: Sets) -> float:
@@ -173,16 +173,16 @@ def _changes(sets: Sets) -> float:
     return sum(1.0 if sets[i - 1] & sets[i] == 0 else 0.5 for i in starts)
 
 
-def _reaching(base: Sets, found: Sets) -> Sets:
-    """Return ``base`` with each set extended from batch to batch, to both sides, while ``found`` lies within it."""
-    ahead, back = _kept(base, found), _kept(base[::-1], found[::-1])[::-1]
+def _reaching(base: Sets, candidates: Sets) -> Sets:
+    """Return ``base``, each set extended from batch to batch, to both sides, while ``candidates`` lies within it."""
+    ahead, back = _kept(base, candidates), _kept(base[::-1], candidates[::-1])[::-1]
     both = ahead & back
     return np.where(both > 0, both, base)
 
 
-def _kept(base: Sets, found: Sets) -> Sets:
+def _kept(base: Sets, candidates: Sets) -> Sets:
     now, kept = int(base[0]), []
-    for own, allowed in zip(base.tolist(), found.tolist(), strict=True):
+    for own, allowed in zip(base.tolist(), candidates.tolist(), strict=True):
         if own & ~now == 0 or allowed & ~now:
             now = own
         kept.append(now)
@@ -218,11 +218,11 @@ def failed_from(run: Run) -> dict[int, int]:
     for item in run.rounds:
         for block in item.blocks:
             largest[block.target] = max(largest.get(block.target, 0), item.batch)
-    found: dict[int, int] = {}
+    failed: dict[int, int] = {}
     for cell in run.cells:
         if cell.outcome not in ("measured", "pending", "skipped") and cell.batch > largest.get(cell.target, 0):
-            found[cell.target] = min(cell.batch, found.get(cell.target, cell.batch))
-    return found
+            failed[cell.target] = min(cell.batch, failed.get(cell.target, cell.batch))
+    return failed
 
 
 def find_fastest(
@@ -266,15 +266,15 @@ class _Stretch:
 
 def _stretches(sets: Sets) -> list[_Stretch]:
     """Return the stretches of the same set that hold a measured batch."""
-    found: list[_Stretch] = []
+    stretches: list[_Stretch] = []
     for start, stop in runs(sets):
         stretch = _Stretch(start, stop - 1, int(sets[start]))
         if -(-start // STEPS) * STEPS >= stop:
             continue
-        if found and found[-1].bits == stretch.bits:
-            stretch = found.pop().joined(stretch)
-        found.append(stretch)
-    return found
+        if stretches and stretches[-1].bits == stretch.bits:
+            stretch = stretches.pop().joined(stretch)
+        stretches.append(stretch)
+    return stretches
 
 
 def _reduced(stretches: list[_Stretch]) -> list[_Stretch]:

@@ -109,33 +109,33 @@ def _not_measured(run: Run, reason: str, target: str = "") -> str:
 
 def _line(run: Run, answer: Answer | None, cost: LoopCost) -> str:
     name, loop = sentence_case(run.names[cost.target]), loop_name(run)
-    found = added(cost)
-    if found is None:
+    cost_added = added(cost)
+    if cost_added is None:
         return _not_measured(run, cost.reason, f"{name}: ")
     cell = answer.cell(cost.target, cost.batch) if answer is not None else None
     takes = f"a step takes {number(cell.step_ms)} ms; " if cell is not None else ""
-    adds = f"{number(found.step_ms)} ms" if found.is_clear else "nothing measurable"
+    adds = f"{number(cost_added.step_ms)} ms" if cost_added.is_clear else "nothing measurable"
     bounds = "no interval"
-    if found.low_ms is not None and found.high_ms is not None:
-        unit = "" if found.is_clear else " ms"
-        bounds = f"95 % interval {number(found.low_ms)} to {number(found.high_ms)}{unit}"
+    if cost_added.low_ms is not None and cost_added.high_ms is not None:
+        unit = "" if cost_added.is_clear else " ms"
+        bounds = f"95 % interval {number(cost_added.low_ms)} to {number(cost_added.high_ms)}{unit}"
     return f"{name}: {takes}{loop} adds {adds} ({bounds}), {run.label} at batch {cost.batch:,}"
 
 
 def loop_notes(run: Run) -> tuple[str, ...]:
     """Describe how that was measured and the cost of a call of the loop, or that nothing was recorded."""
     loop = loop_name(run)
-    found = [(run.names[cost.target], of) for cost in run.loops if (of := added(cost)) is not None]
+    costs = [(run.names[cost.target], of) for cost in run.loops if (of := added(cost)) is not None]
     if not run.loops:
         return (f"What {loop} itself adds to a step: {NOT_RECORDED}.",)
-    if not found:
+    if not costs:
         return ()
     calls = [
         f"{name}: {number(of.call_ms)} ms ({number(of.call_low_ms)} to {number(of.call_high_ms)})"
-        for name, of in found
+        for name, of in costs
         if of.call_low_ms is not None and of.call_high_ms is not None and of.call_low_ms > 0
     ]
-    pairs = " and ".join(str(of.pairs) for _, of in found)
+    pairs = " and ".join(str(of.pairs) for _, of in costs)
     feed = f" ({run.plan.pipeline.title})" if run.plan is not None else ""
     notes = [
         f"What {loop} adds ({run.label}): {loop} with its defaults, progress bar included, ran the same compiled "

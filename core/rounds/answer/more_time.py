@@ -99,12 +99,12 @@ def _needed(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
 
 def _of_many(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
     """Return the same for three or more targets: open bands should become clear, else boundaries narrower."""
-    found = answer.fastest
-    open_bands = [band for band in found.bands if len(band.targets) > 1 and not band.level] if found else []
-    if found is None or not found.bands:
+    ranking = answer.fastest
+    open_bands = [band for band in ranking.bands if len(band.targets) > 1 and not band.level] if ranking else []
+    if ranking is None or not ranking.bands:
         return "clear", MIN_UNITS, None
     if not open_bands:
-        needed, width = _narrower(run, found.boundaries)
+        needed, width = _narrower(run, ranking.boundaries)
         return "narrower", needed, width
     statements, most = math.comb(len(run.names), 2), MIN_UNITS
     for band in open_bands:
@@ -181,16 +181,20 @@ def _pair(run: Run, first: int, second: int) -> _Pair | None:
     return _Pair(seen.batches, seen.estimate.center, seen.estimate.error, deviation)
 
 
-def _narrower(run: Run, found: tuple[Crossover, ...] | tuple[Boundary, ...]) -> tuple[int | None, float | None]:
+def _narrower(run: Run, changes: tuple[Crossover, ...] | tuple[Boundary, ...]) -> tuple[int | None, float | None]:
     """Return the starts after which the widest interval is as narrow as the plan asked, or half as wide, and that
     width.
     """
-    asked = run.plan.crossover_width if run.plan is not None else 0.25
-    bounded = [(one.batch, one.low, one.high) for one in found if one.low is not None and one.high is not None]
+    wanted_width = run.plan.crossover_width if run.plan is not None else 0.25
+    bounded = [
+        (change.batch, change.low, change.high)
+        for change in changes
+        if change.low is not None and change.high is not None
+    ]
     if not bounded:
         return MIN_UNITS, None
     width, ratio = max(((high - low) / batch, math.log(high / low)) for batch, low, high in bounded)
-    wanted = asked if width > asked else SHARPER * width
+    wanted = wanted_width if width > wanted_width else SHARPER * width
     starts = max(MIN_UNITS, _starts(run))
     level = 1 - ALPHA / (2 * LOOKS)
     half = t_quantile(level, int(DF_A_UNIT * (starts - 1))) / math.sqrt(starts)  # in standard deviations of one start
@@ -221,11 +225,11 @@ def _starts(run: Run) -> int:
 
 def _begins(run: Run) -> Iterator[tuple[int, float]]:
     """Yield the starts of the workers and the time of the first block of each."""
-    found: dict[int, float] = {}
+    begins_s: dict[int, float] = {}
     for item in run.rounds:
         for block in item.blocks:
-            found[block.process] = min(block.at_s, found.get(block.process, math.inf))
-    yield from found.items()
+            begins_s[block.process] = min(block.at_s, begins_s.get(block.process, math.inf))
+    yield from begins_s.items()
 
 
 Action = Literal["close_programs", "measure_more", "measure_batch", "none"]

@@ -92,14 +92,14 @@ def _spread(run: Run, target: int, q: float) -> Array:
     rich = [by_batch for by_batch in samples.values() if len(by_batch) >= MIN_BATCHES]
     if len(rich) < MIN_UNITS:
         return np.zeros(3)
-    found = []
+    fits = []
     for by_batch in rich[:: -(-len(rich) // MAX_FITTED)]:
         batches = np.array(sorted(by_batch), dtype=float)
         medians = np.array([np.median(by_batch[int(b)]) for b in batches])
-        one = solve(batches, medians, q)
-        found.append((one.log_floor, one.log_slope, one.log_floor - one.log_slope))
-    scatter = np.std(found, axis=0, ddof=1) / math.sqrt(len(rich))
-    return np.asarray(t_quantile(0.975, len(found) - 1) * scatter)
+        fit = solve(batches, medians, q)
+        fits.append((fit.log_floor, fit.log_slope, fit.log_floor - fit.log_slope))
+    scatter = np.std(fits, axis=0, ddof=1) / math.sqrt(len(rich))
+    return np.asarray(t_quantile(0.975, len(fits) - 1) * scatter)
 
 
 def _as_fit(target: int, solution: _Solution, batches: Array, halves: Array) -> Fit:

@@ -53,14 +53,14 @@ Cells = dict[tuple[int, int], list[Block]]
 
 def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
     """Return warnings derived from a run's rounds and the interference in them."""
-    found = [*_replicates(observations), *disturbances([r.interference for r in run.rounds])]
+    warnings = [*_replicates(observations), *disturbances([r.interference for r in run.rounds])]
     if observations.unstable:
         text = (
             f"Starts of the workers disagree by {percent(observations.spread)} (standard deviation) about the same "
             "step: the machine is unsteady."
         )
-        found.append(Warning(code="unstable_machine", text=text))
-    return tuple(found)
+        warnings.append(Warning(code="unstable_machine", text=text))
+    return tuple(warnings)
 
 
 def of_targets(run: Run) -> tuple[Warning, ...]:
@@ -103,15 +103,15 @@ def _listed(batches: Sequence[int]) -> str:
 def _modes(run: Run, cells: Cells) -> Iterator[Warning]:
     """Yield one warning per target, about the batch at which its two modes lie farthest apart."""
     for target, name in enumerate(run.names):
-        found = [
+        two = [
             (modes.slow / modes.quick, batch, modes)
             for (which, batch), blocks in cells.items()
             if which == target and (modes := two_modes([block.step_ms for block in blocks])) is not None
         ]
-        if not found:
+        if not two:
             continue
-        _, batch, modes = max(found, key=lambda each: each[:2])
-        more = f", and likewise at {counted(len(found) - 1, 'other batch size')}" if len(found) > 1 else ""
+        _, batch, modes = max(two, key=lambda each: each[:2])
+        more = f", and likewise at {counted(len(two) - 1, 'other batch size')}" if len(two) > 1 else ""
         slow = f"{number(modes.slow)} ms"
         text = (
             f"{name}: a step at batch {batch:,} takes either {number(modes.quick)} ms or {slow} ({slow} in "
@@ -140,8 +140,8 @@ def _why_two(target: Target | None, blocks: Sequence[Block], modes: TwoModes) ->
 
 def _threads(run: Run, cells: Cells) -> Iterator[Warning]:
     """Yield one warning per target that kept more cores busy in its blocks than its threads allow."""
-    for target, asked in enumerate(run.plan.targets if run.plan is not None else ()):
-        if asked.threads is None:
+    for target, planned in enumerate(run.plan.targets if run.plan is not None else ()):
+        if planned.threads is None:
             continue
         used = [
             (float(np.median(cores)), batch)
@@ -150,22 +150,22 @@ def _threads(run: Run, cells: Cells) -> Iterator[Warning]:
             and len(cores := [block.cores for block in blocks if block.cores is not None]) >= FEWEST_BLOCKS
         ]
         most, batch = max(used, default=(0.0, 0))
-        if most > asked.threads * (1 + MORE_THREADS) + MORE_CORES:
+        if most > planned.threads * (1 + MORE_THREADS) + MORE_CORES:
             text = (
-                f"{run.names[target]}: asked for {counted(asked.threads, 'thread')}, used {most:.1f} cores at batch "
-                f"{batch:,}, so its step times are not those of {counted(asked.threads, 'thread')}."
+                f"{run.names[target]}: asked for {counted(planned.threads, 'thread')}, used {most:.1f} cores at batch "
+                f"{batch:,}, so its step times are not those of {counted(planned.threads, 'thread')}."
             )
             yield Warning(code=f"threads_{target}", text=text)
 
 
 def _logical(run: Run) -> Iterator[Warning]:
     """Yield one warning per target of several logical devices on one CPU."""
-    for target, asked in enumerate(run.plan.targets if run.plan is not None else ()):
-        if asked.on_cpu and asked.replicas > 1:
-            name, logical = run.names[target], device_words(asked.device)
+    for target, planned in enumerate(run.plan.targets if run.plan is not None else ()):
+        if planned.on_cpu and planned.replicas > 1:
+            name, logical = run.names[target], device_words(planned.device)
             text = (
                 f"{'' if logical in name else f'{name}: '}{logical} share the cores of one CPU: they show that a step "
-                f"runs on {asked.replicas} devices and what dividing it costs, not what {asked.replicas} real ones "
+                f"runs on {planned.replicas} devices and what dividing it costs, not what {planned.replicas} real ones "
                 "would gain."
             )
             yield Warning(code=f"logical_{target}", text=text)
@@ -218,15 +218,15 @@ RANDOM_WEIGHTS = "The weights are random; trained weights may differ"
 
 def output_difference(setups: Sequence[Setup]) -> OutputDifference | None:
     """Return the worst difference recorded with these cells; None if nothing was."""
-    found = [setup.output_difference for setup in setups if setup.output_difference is not None]
-    if not found:
+    differences = [setup.output_difference for setup in setups if setup.output_difference is not None]
+    if not differences:
         return None
-    return found[-1].model_copy(
+    return differences[-1].model_copy(
         update={
-            "samples": min(each.samples for each in found),
-            "largest": max(each.largest for each in found),
-            "mean": max(each.mean for each in found),
-            "agreeing": min(each.agreeing for each in found),
+            "samples": min(each.samples for each in differences),
+            "largest": max(each.largest for each in differences),
+            "mean": max(each.mean for each in differences),
+            "agreeing": min(each.agreeing for each in differences),
         }
     )
 

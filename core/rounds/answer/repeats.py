@@ -52,45 +52,49 @@ class Repeats:
 
     @property
     def named(self) -> tuple[Crossover, ...]:
-        return tuple(one.crossover for one in self.occasions if one.crossover is not None)
+        return tuple(occasion.crossover for occasion in self.occasions if occasion.crossover is not None)
 
 
 def is_repeat(first: Run, second: Run) -> bool:
     """Tell whether two measured runs have the same request and machine; budget and batch sizes may differ."""
     if first.plan is None or second.plan is None or first.label != "measured" or second.label != "measured":
         return False
-    asked = [(run.plan.workload, run.plan.targets, run.plan.pipeline) for run in (first, second) if run.plan]
-    return asked[0] == asked[1] and same_machine(first.environment, second.environment) is True
+    questions = [(run.plan.workload, run.plan.targets, run.plan.pipeline) for run in (first, second) if run.plan]
+    return questions[0] == questions[1] and same_machine(first.environment, second.environment) is True
 
 
 def occasion(run: Run, answer: Answer | None) -> Occasion:
     """Return the occasion of a run; it has a crossover if two targets have exactly one with both bounds."""
-    found = answer.verdict.crossovers if answer is not None and len(run.target_names) == 2 else ()
-    one = found[0] if len(found) == 1 and found[0].low is not None and found[0].high is not None else None
-    return Occasion(run, one)
+    crossovers = answer.verdict.crossovers if answer is not None and len(run.target_names) == 2 else ()
+    only = (
+        crossovers[0]
+        if len(crossovers) == 1 and crossovers[0].low is not None and crossovers[0].high is not None
+        else None
+    )
+    return Occasion(run, only)
 
 
 def repeats(occasions: Sequence[Occasion]) -> Repeats:
     """Combine several occasions. Crossovers with different targets ahead above them are not combined."""
-    ordered = tuple(sorted(occasions, key=lambda one: one.run.created_at, reverse=True))
-    named = [one.crossover for one in ordered if one.crossover is not None]
+    ordered = tuple(sorted(occasions, key=lambda occasion: occasion.run.created_at, reverse=True))
+    named = [occasion.crossover for occasion in ordered if occasion.crossover is not None]
     if len(named) < 2:
         return Repeats(ordered)
-    if len({one.ahead_after for one in named}) > 1:
+    if len({change.ahead_after for change in named}) > 1:
         return Repeats(ordered, agree=False)
-    y = np.log2([one.batch for one in named])
-    error = np.array([_error(one) for one in named])
+    y = np.log2([change.batch for change in named])
+    error = np.array([_error(change) for change in named])
     agree = _excess(y, error, 0.0) <= 0
     if len(named) < ENOUGH:
         return Repeats(ordered, agree)
     return Repeats(ordered, agree, *_together(y, error))
 
 
-def _error(one: Crossover) -> float:
+def _error(crossover: Crossover) -> float:
     """Return the standard error in octaves that the interval implies."""
-    assert one.low is not None
-    assert one.high is not None
-    return max(math.log2(one.high / one.low) / (2 * normal_quantile(UPPER)), LEAST)
+    assert crossover.low is not None
+    assert crossover.high is not None
+    return max(math.log2(crossover.high / crossover.low) / (2 * normal_quantile(UPPER)), LEAST)
 
 
 def _weighted(y: Array, error: Array, between: float) -> tuple[float, Array]:
@@ -133,28 +137,30 @@ def _together(y: Array, error: Array) -> tuple[tuple[float, float, float], tuple
     return (2.0**mean, 2.0 ** (mean - half), 2.0 ** (mean + half)), (2.0 ** (mean - reach), 2.0 ** (mean + reach))
 
 
-def sentences(found: Repeats) -> tuple[str, ...]:
+def sentences(repeats: Repeats) -> tuple[str, ...]:
     """Describe the repeats for people; empty for a sweep that was measured once."""
-    count, named = len(found.occasions), found.named
+    count, named = len(repeats.occasions), repeats.named
     if count < 2:
         return ()
-    said = f"The same was measured {'twice' if count == 2 else f'{count} times'} on this machine"
+    sentence = f"The same was measured {'twice' if count == 2 else f'{count} times'} on this machine"
     if not named:
-        return (f"{said}; no run found one clear crossover.",)
+        return (f"{sentence}; no run found one clear crossover.",)
     less = "" if len(named) == count else f", {counted(len(named), 'run')} with one clear crossover"
-    if found.together is not None:
-        batch, low, high = found.together
+    if repeats.together is not None:
+        batch, low, high = repeats.together
         over = f": over all of them the crossover is {interval_words(batch, low, high)}"
-        if found.next_range is not None:
-            over += f", and another run would find it within {found.next_range[0]:,.0f} to {found.next_range[1]:,.0f}"
-        said += f"{less}{over}."
+        if repeats.next_range is not None:
+            over += (
+                f", and another run would find it within {repeats.next_range[0]:,.0f} to {repeats.next_range[1]:,.0f}"
+            )
+        sentence += f"{less}{over}."
     else:
-        said += f"{less}."
-    return (said, *_differing(found))
+        sentence += f"{less}."
+    return (sentence, *_differing(repeats))
 
 
-def _differing(found: Repeats) -> tuple[str, ...]:
-    if found.agree is not False:
+def _differing(repeats: Repeats) -> tuple[str, ...]:
+    if repeats.agree is not False:
         return ()
     return (
         "These runs differ by more than their intervals allow: an interval holds for the minutes of its run, and the "

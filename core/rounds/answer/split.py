@@ -78,8 +78,8 @@ def together(run: Run) -> Together | None:
     Of several such pairs it takes the one with the highest throughput at its largest batch. None if no such pair has
     two measured parts of a batch. Raises UserError if the run has more rounds than any sweep makes.
     """
-    found = [best_splits(run, *pair) for pair in pairs_of(run)]
-    return max((one for one in found if one is not None), key=_samples_per_ms, default=None)
+    pairs = [best_splits(run, *pair) for pair in pairs_of(run)]
+    return max((pair for pair in pairs if pair is not None), key=_samples_per_ms, default=None)
 
 
 def pairs_of(run: Run) -> tuple[tuple[int, int], ...]:
@@ -116,7 +116,7 @@ def best_splits(run: Run, first: int, second: int) -> Together | None:
     halves = [_Ways.of(curves, batch, np.array([[batch - batch // 2], [batch // 2]])) for batch in batches]
     best, even = ([way.speed_up(_half_widths(curves, way, ALPHA)) for way in ways] for ways in (every, halves))
     splits = tuple(way.split(_or_alone(b), e) for way, b, e in zip(every, best, even, strict=True))
-    alpha = ALPHA / max(1, sum(one.low is not None for one in best))
+    alpha = ALPHA / max(1, sum(estimate.low is not None for estimate in best))
     lower = [way.speed_up(_half_widths(curves, way, alpha)) for way in every]
     return Together((first, second), splits, _largest([split.best for split in splits], lower))
 
@@ -127,25 +127,25 @@ def _whole_splits(batch: int, least: int) -> Array:
     return np.stack([first, batch - first])
 
 
-def _or_alone(found: SpeedUp) -> SpeedUp:
+def _or_alone(speed_up: SpeedUp) -> SpeedUp:
     """Bound a speed-up below by 1, since not dividing the batch is always possible."""
-    low, high = (None if end is None else max(1.0, end) for end in (found.low, found.high))
-    return SpeedUp(found.batch, max(1.0, found.ratio), low, high)
+    low, high = (None if end is None else max(1.0, end) for end in (speed_up.low, speed_up.high))
+    return SpeedUp(speed_up.batch, max(1.0, speed_up.ratio), low, high)
 
 
 def _largest(best: Sequence[SpeedUp], lower: Sequence[SpeedUp]) -> SpeedUp:
     """Return the largest of several estimates. Its upper bound needs no correction: the truly largest one exceeds its
     own with 2.5 % only. The bounds of ``lower`` hold simultaneously.
     """
-    known = [one for one in best if one.high is not None]
-    top = max(known or best, key=lambda one: one.ratio)
-    lows, highs = ([end for one in of if (end := getattr(one, name)) is not None] for of, name in
+    known = [estimate for estimate in best if estimate.high is not None]
+    top = max(known or best, key=lambda estimate: estimate.ratio)
+    lows, highs = ([end for estimate in of if (end := getattr(estimate, name)) is not None] for of, name in
                    ((lower, "low"), (known, "high")))  # fmt: skip
     return SpeedUp(top.batch, top.ratio, max(1.0, *lows) if known else None, max(highs) if known else None)
 
 
-def _samples_per_ms(found: Together) -> float:
-    return found.splits[-1].batch / found.splits[-1].step_ms
+def _samples_per_ms(together: Together) -> float:
+    return together.splits[-1].batch / together.splits[-1].step_ms
 
 
 @dataclass(frozen=True)
@@ -263,21 +263,21 @@ NOTHING = 1.0005
 """Speed-ups below it are shown as 0 %."""
 
 
-def split_lines(run: Run, found: Together) -> tuple[str, ...]:
+def split_lines(run: Run, together: Together) -> tuple[str, ...]:
     """Tell whether dividing a batch between two targets is worth it, with the bound on the gain and its interval, and
     the gain of halves. The plan's margin decides.
     """
-    if not found.with_interval:
-        return (f"Too few rounds for an interval, so nothing is said of {_both(run, found)} at once.",)
-    return _worth(run, found), *_halves(run, found), *_narrower(run, found)
+    if not together.with_interval:
+        return (f"Too few rounds for an interval, so nothing is said of {_both(run, together)} at once.",)
+    return _worth(run, together), *_halves(run, together), *_narrower(run, together)
 
 
-def _worth(run: Run, found: Together) -> str:
-    margin, most, both = margin_of(run, None), found.most, _both(run, found)
+def _worth(run: Run, together: Together) -> str:
+    margin, most, both = margin_of(run, None), together.most, _both(run, together)
     assert most.low is not None
     assert most.high is not None
-    where = " to ".join(dict.fromkeys(f"{found.with_interval[end].batch:,}" for end in (0, -1)))
-    if len(found.with_interval) < len(found.splits):
+    where = " to ".join(dict.fromkeys(f"{together.with_interval[end].batch:,}" for end in (0, -1)))
+    if len(together.with_interval) < len(together.splits):
         where += "; too few rounds at others"
     if most.high < 1 + margin:
         by, interval = "faster", "95 %"
@@ -288,10 +288,11 @@ def _worth(run: Run, found: Together) -> str:
             f"Not worth it: at no measured batch size ({where}) could {both} together be {by} than the faster of them "
             f"alone ({interval}), {BEFORE}."
         )
-    split = next(one for one in found.splits if one.batch == most.batch)
-    at = f" at batch {split.batch:,} with {samples_words(run, found, split)}" if min(split.samples) else ""
+    split = next(split for split in together.splits if split.batch == most.batch)
+    at = f" at batch {split.batch:,} with {samples_words(run, together, split)}" if min(split.samples) else ""
+    alone = run.names[together.targets[split.alone]]
     gain = (
-        f"{both} together could be at most {_percent(most.ratio)} faster than {run.names[found.targets[split.alone]]} "
+        f"{both} together could be at most {_percent(most.ratio)} faster than {alone} "
         f"alone (95 % interval {_interval(most)}){at}, {BEFORE}"
     )
     if most.low >= 1 + margin:
@@ -299,24 +300,25 @@ def _worth(run: Run, found: Together) -> str:
     return f"Not clear whether it is worth it: {gain}; {_percent(1 + margin)} is the margin."
 
 
-def _halves(run: Run, found: Together) -> tuple[str, ...]:
+def _halves(run: Run, together: Together) -> tuple[str, ...]:
     """Describe the gain of halves at the largest batch that has an interval, which is not selected by its result."""
-    split = next((one for one in reversed(found.splits) if one.even.low is not None), found.splits[-1])
+    bounded_splits = (split for split in reversed(together.splits) if split.even.low is not None)
+    split = next(bounded_splits, together.splits[-1])
     if split.even.low is None or split.even.high is None:
         return ()
     times = bounded(1 / split.even.ratio, 1 / split.even.high, 1 / split.even.low)
     value, bracket, bounds = times.partition(" (")
     return (
         f"Halves, as MirroredStrategy and DataParallel divide a batch, would take {value}×{bracket}{bounds} as long as "
-        f"{run.names[found.targets[split.alone]]} alone at batch {split.batch:,}, {BEFORE}.",
+        f"{run.names[together.targets[split.alone]]} alone at batch {split.batch:,}, {BEFORE}.",
     )
 
 
-def _narrower(run: Run, found: Together) -> tuple[str, ...]:
+def _narrower(run: Run, together: Together) -> tuple[str, ...]:
     """Recommend a measurement if the gain is unclear: a sweep with a crossover hardly returns to other batch sizes."""
-    low, worth, high = found.most.low or 1.0, 1 + margin_of(run, None), found.most.high or 1.0
-    below = [split.batch for split in found.splits if split.alone != found.splits[-1].alone]
-    above = [split.batch for split in found.splits if split.batch > max(below, default=math.inf)]
+    low, worth, high = together.most.low or 1.0, 1 + margin_of(run, None), together.most.high or 1.0
+    below = [split.batch for split in together.splits if split.alone != together.splits[-1].alone]
+    above = [split.batch for split in together.splits if split.batch > max(below, default=math.inf)]
     if not low < worth <= high or not above:
         return ()
     return (
@@ -325,41 +327,41 @@ def _narrower(run: Run, found: Together) -> tuple[str, ...]:
     )
 
 
-def split_fields(run: Run, found: Together) -> dict[str, object]:
+def split_fields(run: Run, together: Together) -> dict[str, object]:
     """Return targets by their notation and speed-ups over the faster target alone, with bounds None without an
     interval.
     """
     return {
-        "targets": [run.target_names[target] for target in found.targets],
-        "speed_up": {"batch": found.most.batch, **_value(found.most)},
+        "targets": [run.target_names[target] for target in together.targets],
+        "speed_up": {"batch": together.most.batch, **_value(together.most)},
         "splits": [
-            {"batch": one.batch, "samples": list(one.samples), "speed_up": _value(one.best), "halves": _value(one.even)}
-            for one in found.splits
+            {"batch": s.batch, "samples": list(s.samples), "speed_up": _value(s.best), "halves": _value(s.even)}
+            for s in together.splits
         ],
     }
 
 
-def samples_words(run: Run, found: Together, split: Split) -> str:
+def samples_words(run: Run, together: Together, split: Split) -> str:
     """Return ``12 samples on the CPU and 116 on GPU 0``, or ``all of it on GPU 0``."""
-    (first, second), (one, other) = split.samples, (run.names[target] for target in found.targets)
+    (first, second), (first_name, second_name) = split.samples, (run.names[target] for target in together.targets)
     if not first or not second:
-        return f"all of it on {one if first else other}"
-    return f"{first:,} samples on {one} and {second:,} on {other}"
+        return f"all of it on {first_name if first else second_name}"
+    return f"{first:,} samples on {first_name} and {second:,} on {second_name}"
 
 
-def _both(run: Run, found: Together) -> str:
-    return " and ".join(run.names[target] for target in found.targets)
+def _both(run: Run, together: Together) -> str:
+    return " and ".join(run.names[target] for target in together.targets)
 
 
-def _value(found: SpeedUp) -> dict[str, float | None]:
-    return {"value": found.ratio, "low": found.low, "high": found.high}
+def _value(speed_up: SpeedUp) -> dict[str, float | None]:
+    return {"value": speed_up.ratio, "low": speed_up.low, "high": speed_up.high}
 
 
 def _percent(ratio: float) -> str:
     return f"{number(round(100 * (ratio - 1), 1))} %"
 
 
-def _interval(found: SpeedUp) -> str:
-    assert found.low is not None
-    assert found.high is not None
-    return f"{number(round(100 * (found.low - 1), 1))} to {_percent(found.high)}"
+def _interval(speed_up: SpeedUp) -> str:
+    assert speed_up.low is not None
+    assert speed_up.high is not None
+    return f"{number(round(100 * (speed_up.low - 1), 1))} to {_percent(speed_up.high)}"

@@ -41,12 +41,12 @@ class Pair:
 
 def decide(curve: Curve, pair: Pair, margin: float, warnings: tuple[Warning, ...], machine: Machine) -> Verdict:
     """Return the verdict for a curve of log(t_first / t_second)."""
-    found = _decided(curve, pair, margin, machine)
+    decided = _decided(curve, pair, margin, machine)
     if curve.has_interval:
-        sentence = found.sentence + holds_for(machine, decided=bool(found.claims))
+        sentence = decided.sentence + holds_for(machine, decided=bool(decided.claims))
     else:
         sentence = without_interval(curve, pair, machine.starts_ended)
-    return dataclasses.replace(found, sentence=sentence_case(sentence), warnings=warnings, machine=machine)
+    return dataclasses.replace(decided, sentence=sentence_case(sentence), warnings=warnings, machine=machine)
 
 
 def holds_for(machine: Machine, decided: bool) -> str:
@@ -104,22 +104,22 @@ def _lead(curve: Curve, pair: Pair, margin: float, winner: int) -> Lead | None:
 
 
 def _crossover(curve: Curve, crossings: tuple[Crossing, ...], pair: Pair, margin: float) -> Verdict:
-    found = tuple(Crossover(*c.batches, pair.targets[int(c.rising)]) for c in crossings)
+    crossovers = tuple(Crossover(*c.batches, pair.targets[int(c.rising)]) for c in crossings)
     return Verdict(
         kind="crossover",
         targets=pair.targets,
-        crossovers=found,
-        lead=_lead(curve, pair, margin, pair.targets.index(found[-1].ahead_after)),
+        crossovers=crossovers,
+        lead=_lead(curve, pair, margin, pair.targets.index(crossovers[-1].ahead_after)),
         reason="sign_change" if curve.has_interval else "sign_change_without_replicates",
-        sentence=_changes(curve, found, pair) if curve.has_interval else "",
-        next_batch=_between(curve, found),
+        sentence=_changes(curve, crossovers, pair) if curve.has_interval else "",
+        next_batch=_between(curve, crossovers),
     )
 
 
-def _changes(curve: Curve, found: tuple[Crossover, ...], pair: Pair) -> str:
+def _changes(curve: Curve, crossovers: tuple[Crossover, ...], pair: Pair) -> str:
     """Describe change by change which target is faster from which batch on, with intervals."""
     parts = []
-    for change in found:
+    for change in crossovers:
         name, low, high = pair.name_of(change.ahead_after), change.low, change.high
         assert low is not None
         assert high is not None
@@ -127,16 +127,16 @@ def _changes(curve: Curve, found: tuple[Crossover, ...], pair: Pair) -> str:
             f"{name} {are(name)} faster from batch {rounded(change.batch)}, "
             f"95 % interval {rounded(low)} to {rounded(high)}"
         )
-    before = pair.names[1 - pair.targets.index(found[0].ahead_after)]
-    below = "that" if len(found) == 1 else f"batch {rounded(found[0].batch)}"
-    return f"{'; then '.join(parts)}. Below {below} {before} {are(before)} faster.{_exceptions(curve, found)}"
+    before = pair.names[1 - pair.targets.index(crossovers[0].ahead_after)]
+    below = "that" if len(crossovers) == 1 else f"batch {rounded(crossovers[0].batch)}"
+    return f"{'; then '.join(parts)}. Below {below} {before} {are(before)} faster.{_exceptions(curve, crossovers)}"
 
 
-def _exceptions(curve: Curve, found: tuple[Crossover, ...]) -> str:
+def _exceptions(curve: Curve, crossovers: tuple[Crossover, ...]) -> str:
     """Return the batches outside the crossovers' intervals at which neither target is clear, as a sentence."""
     at = curve.at_batches()
     batches = 2.0**at.x
-    between = [(batches >= (c.low or c.batch)) & (batches <= (c.high or c.batch)) for c in found]
+    between = [(batches >= (c.low or c.batch)) & (batches <= (c.high or c.batch)) for c in crossovers]
     doubtful = (at.clear == 0) & ~np.any(between, axis=0)
     return f" Not clear at {batch_words(at, doubtful)}." if doubtful.any() else ""
 
@@ -151,13 +151,13 @@ def batch_words(at: Curve, chosen: np.ndarray) -> str:
     return f"batch {all_of(parts)}"
 
 
-def _between(curve: Curve, found: tuple[Crossover, ...]) -> int | None:
+def _between(curve: Curve, crossovers: tuple[Crossover, ...]) -> int | None:
     """Return the untried batch that splits the gap around the least certain crossover."""
 
     def spread(c: Crossover) -> float:
         return math.inf if c.low is None or c.high is None else c.high / c.low
 
-    widest = max(found, key=spread)
+    widest = max(crossovers, key=spread)
     return splitting(2.0 ** curve.at_batches().x, widest.low or widest.batch, widest.high or widest.batch)
 
 
@@ -216,19 +216,19 @@ def _ahead_in_part(curve: Curve, pair: Pair, margin: float, winner: int) -> Verd
     measured, size = len(at.x), len(doubtful)
     next_batch = round(batches[doubtful[int(np.argmax((at.high - at.low)[doubtful]))]])
     if doubtful[0] == measured - size:
-        reason, said = (
+        reason, statement = (
             "straddles_at_largest",
             (f"Not clear above batch {rounded(batches[doubtful[0] - 1])}; up to it {name} {are(name)} faster."),
         )
         next_batch = round(min(MAX_BATCH, 2 * batches[-1])) if batches[-1] < MAX_BATCH else next_batch
     elif doubtful[-1] == size - 1:
-        reason, said = (
+        reason, statement = (
             "straddles_at_smallest",
             (f"{name} {are(name)} faster from batch {rounded(batches[size])} on; below that it is not clear."),
         )
         next_batch = round(max(MIN_BATCH, batches[0] / 2)) if batches[0] > MIN_BATCH else next_batch
     else:
-        reason, said = (
+        reason, statement = (
             "straddles_within",
             (f"{name} {are(name)} faster at {batch_words(at, at.clear != 0)}; elsewhere it is not clear."),
         )
@@ -237,7 +237,7 @@ def _ahead_in_part(curve: Curve, pair: Pair, margin: float, winner: int) -> Verd
         targets=pair.targets,
         lead=_lead(curve, pair, margin, winner),
         reason=reason,
-        sentence=said,
+        sentence=statement,
         next_batch=next_batch,
     )
 
@@ -323,60 +323,60 @@ def _next(fit: Fit | None, cells: tuple[CellStats, ...]) -> int | None:
 
 
 def fastest_verdict(
-    run: Run, found: Fastest, margin: float, warnings: tuple[Warning, ...], machine: Machine
+    run: Run, ranking: Fastest, margin: float, warnings: tuple[Warning, ...], machine: Machine
 ) -> Verdict:
     """Return the verdict on three or more targets; ``margin`` is the one that defined a tie."""
-    decided = any(len(band.targets) == 1 for band in found.bands)
-    text = sentence(run, found, margin, machine.starts_ended)
-    text += holds_for(machine, decided) if found.has_interval else ""
-    named = len(found.bands) == 1 and len(found.bands[0].targets) == 1
+    decided = any(len(band.targets) == 1 for band in ranking.bands)
+    text = sentence(run, ranking, margin, machine.starts_ended)
+    text += holds_for(machine, decided) if ranking.has_interval else ""
+    named = len(ranking.bands) == 1 and len(ranking.bands[0].targets) == 1
     return Verdict(
         kind="fastest",
         targets=run.target_names,
-        ahead=run.target_names[found.bands[0].targets[0]] if named else None,
-        reason=_reason(found, machine.unstable),
+        ahead=run.target_names[ranking.bands[0].targets[0]] if named else None,
+        reason=_reason(ranking, machine.unstable),
         sentence=sentence_case(text),
         warnings=warnings,
         machine=machine,
-        next_batch=_next_batch(run, found),
+        next_batch=_next_batch(run, ranking),
     )
 
 
-def _reason(found: Fastest, unstable: bool) -> str:
-    if not found.bands:
+def _reason(ranking: Fastest, unstable: bool) -> str:
+    if not ranking.bands:
         return "no_common_batch"
-    singles = sum(len(band.targets) == 1 for band in found.bands)
-    without = "" if found.has_interval else "_without_replicates"
+    singles = sum(len(band.targets) == 1 for band in ranking.bands)
+    without = "" if ranking.has_interval else "_without_replicates"
     if singles == 0:
-        level = all(band.level for band in found.bands)
+        level = all(band.level for band in ranking.bands)
         return "within_margin" if level else "unstable_machine" if unstable else "not_distinguishable"
-    if len(found.bands) == 1:
+    if len(ranking.bands) == 1:
         return f"fastest_throughout{without}"
-    return ("bands" if singles == len(found.bands) else "bands_in_part") + without
+    return ("bands" if singles == len(ranking.bands) else "bands_in_part") + without
 
 
-def sentence(run: Run, found: Fastest, margin: float, starts_ended: bool = True) -> str:
+def sentence(run: Run, ranking: Fastest, margin: float, starts_ended: bool = True) -> str:
     """Return ``CPU is the fastest up to batch 12 (95 % interval 9 to 15); GPU 0 from 12 on``."""
-    if not found.bands:
+    if not ranking.bands:
         return f"Not clear: {all_of(run.names)} share no measured batch size."
-    if not found.has_interval:
-        return _without_interval(run, found, starts_ended)
-    return f"{'; '.join(bands_words(run.names, found, margin))}."
+    if not ranking.has_interval:
+        return _without_interval(run, ranking, starts_ended)
+    return f"{'; '.join(bands_words(run.names, ranking, margin))}."
 
 
-def bands_words(names: Sequence[str], found: Fastest, margin: float, what: str = "fastest") -> list[str]:
+def bands_words(names: Sequence[str], ranking: Fastest, margin: float, what: str = "fastest") -> list[str]:
     """Describe each band in words that continue those of the one before."""
-    edges = [None, *found.boundaries, None]
+    edges = [None, *ranking.boundaries, None]
     return [
         band_words(names, band, margin, before, after, first=not i, what=what)
-        for i, (band, before, after) in enumerate(zip(found.bands, edges, edges[1:], strict=False))
+        for i, (band, before, after) in enumerate(zip(ranking.bands, edges, edges[1:], strict=False))
     ]
 
 
-def _without_interval(run: Run, found: Fastest, starts_ended: bool) -> str:
-    first, last = found.bands[0].from_batch, found.bands[-1].to_batch
+def _without_interval(run: Run, ranking: Fastest, starts_ended: bool) -> str:
+    first, last = ranking.bands[0].from_batch, ranking.bands[-1].to_batch
     batches = np.array([batch for batch in run.batches if first * 0.99 <= batch <= last * 1.01], dtype=float)
-    lowest = [next(band.targets[0] for band in found.bands if batch <= band.to_batch * 1.01) for batch in batches]
+    lowest = [next(band.targets[0] for band in ranking.bands if batch <= band.to_batch * 1.01) for batch in batches]
     return lowest_words(run.names, np.array(lowest), batches, starts_ended)
 
 
@@ -417,21 +417,21 @@ def where_words(band: Band, before: Boundary | None, after: Boundary | None, spe
     return f"from {start} on" if after is None else f"from {start} to {stop}{bounds}"
 
 
-def _next_batch(run: Run, found: Fastest) -> int | None:
+def _next_batch(run: Run, ranking: Fastest) -> int | None:
     """Return a batch inside the widest interval of a boundary; else inside the longest unclear band, or beyond it if it
     lies at an end of the range.
     """
     measured = np.array(run.batches, dtype=float)
-    known = [b for b in found.boundaries if b.low is not None and b.high is not None]
+    known = [b for b in ranking.boundaries if b.low is not None and b.high is not None]
     for boundary in sorted(known, key=lambda b: -math.log((b.high or 1) / (b.low or 1))):
         if (batch := splitting(measured, boundary.low or boundary.batch, boundary.high or boundary.batch)) is not None:
             return batch
-    open_bands = [band for band in found.bands if len(band.targets) > 1 and not band.level]
+    open_bands = [band for band in ranking.bands if len(band.targets) > 1 and not band.level]
     if not open_bands:
-        return next((splitting(measured, b.batch, b.batch) for b in found.boundaries if b.low is None), None)
+        return next((splitting(measured, b.batch, b.batch) for b in ranking.boundaries if b.low is None), None)
     band = max(open_bands, key=lambda b: b.to_batch / b.from_batch)
-    if len(found.bands) > 1 and band is found.bands[-1] and measured[-1] < MAX_BATCH:
+    if len(ranking.bands) > 1 and band is ranking.bands[-1] and measured[-1] < MAX_BATCH:
         return round(min(MAX_BATCH, 2 * measured[-1]))
-    if len(found.bands) > 1 and band is found.bands[0] and measured[0] > MIN_BATCH:
+    if len(ranking.bands) > 1 and band is ranking.bands[0] and measured[0] > MIN_BATCH:
         return round(max(MIN_BATCH, measured[0] / 2))
     return splitting(measured, band.from_batch, band.to_batch)

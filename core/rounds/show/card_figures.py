@@ -41,9 +41,9 @@ def utilisation_figure(run: Run, target: int, rows: Sequence[CardRow]) -> go.Fig
     """
     figure, look = go.Figure(), TARGET_LOOKS[target]
     points = [
-        Point(row.batch, found.value, found.low and max(0.0, found.low), found.high and min(100.0, found.high),
-              f"batch {row.batch:,}<br>{bounds_text(found.value, found.low, found.high, '%')}")
-        for row in rows if (found := row.util_pct) is not None
+        Point(row.batch, level.value, level.low and max(0.0, level.low), level.high and min(100.0, level.high),
+              f"batch {row.batch:,}<br>{bounds_text(level.value, level.low, level.high, '%')}")
+        for row in rows if (level := row.util_pct) is not None
     ]  # fmt: skip
     _add_windows(figure, points, "utilisation (NVML)", look, run.label)
     cells = [cell for cell in traced_cells(run, target) if cell.trusted]
@@ -57,7 +57,7 @@ def utilisation_figure(run: Run, target: int, rows: Sequence[CardRow]) -> go.Fig
     batches = [p.batch for p in points] + [float(cell.batch) for cell in cells]
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(linear_axis("Share of the time", (0, 101), " %", (0, 25, 50, 75, 100)))
-    notes = [BARS if _have_bounds(points) else "No intervals: too few windows."]
+    notes = [BARS if any(point.low is not None for point in points) else "No intervals: too few windows."]
     under = [workload_line(run), sentence_case(run.names[target])]
     return frame(
         figure, "How busy the GPU was, by batch size", under, [*notes, UTILISATION], run, legend_rows=1 + bool(cells)
@@ -93,9 +93,9 @@ def energy_figure(run: Run, energy: Energy) -> go.Figure:
     )  # fmt: skip
 
 
-def _point(cell: EnergyCell, found: Level) -> Point:
-    low, high = (None if end is None else 1000 * end for end in (found.low, found.high))
-    value, windows = 1000 * found.value, counted(found.windows, "window")
+def _point(cell: EnergyCell, level: Level) -> Point:
+    low, high = (None if end is None else 1000 * end for end in (level.low, level.high))
+    value, windows = 1000 * level.value, counted(level.windows, "window")
     hover = f"batch {cell.batch:,}<br>{bounds_text(value, low, high, 'mJ')}<br>{windows}"
     return Point(cell.batch, value, low if low is not None and low > 0 else None, high, hover)
 
@@ -113,24 +113,20 @@ def _add_windows(
     )  # fmt: skip
 
 
-def _have_bounds(points: list[Point]) -> bool:
-    return any(point.low is not None for point in points)
-
-
 def _bracket(figure: go.Figure, run: Run, energy: Energy) -> list[str]:
     """Shade the strip between the batches around the crossover, which has no point estimate; return its label."""
     if len(energy.against) != 1:  # several strips would be indistinguishable; the page states them in words
         return []
-    found = energy.crossover
-    if found.less is None or found.below is None or found.above is None:
+    crossing = energy.crossover
+    if crossing.less is None or crossing.below is None or crossing.above is None:
         return []
-    add_zone(figure, found.below, found.above, TARGET_LOOKS[found.less].colour, 0.16)
-    who = sentence_case(short(run.names[found.less], 40))
-    return [f"{who} needs less from a batch between {found.below:,} and {found.above:,} on (95 %)."]
+    add_zone(figure, crossing.below, crossing.above, TARGET_LOOKS[crossing.less].colour, 0.16)
+    who = sentence_case(short(run.names[crossing.less], 40))
+    return [f"{who} needs less from a batch between {crossing.below:,} and {crossing.above:,} on (95 %)."]
 
 
 def _energy_notes(run: Run, energy: Energy) -> list[str]:
     sources = dict.fromkeys((cell.target, cell.source) for cell in energy.cells)
-    said = [f"{sentence_case(run.names[target])}: {SOURCES[source]}." for target, source in sources]
+    sentences = [f"{sentence_case(run.names[target])}: {SOURCES[source]}." for target, source in sources]
     bars = BARS if any(cell.gross.low is not None for cell in energy.cells) else "No intervals: too few windows."
-    return [f"{bars} Net: without what the same device took while idle.", *said]
+    return [f"{bars} Net: without what the same device took while idle.", *sentences]

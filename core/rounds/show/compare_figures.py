@@ -69,7 +69,8 @@ def comparison_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figu
 def _speed_ups(run: Run, answer: Answer) -> list[tuple[str, list[Point]]]:
     first = short(run.names[0], 24)
     return [
-        (f"{short(run.names[one.target], 24)} over {first}", speed_up_points(one.speed_ups)) for one in answer.against
+        (f"{short(run.names[pair.target], 24)} over {first}", speed_up_points(pair.speed_ups))
+        for pair in answer.against
     ]
 
 

@@ -64,7 +64,7 @@ def fastest_fields(run: Run, answer: Answer) -> dict[str, object]:
             {"batch": b.batch, "low": b.low, "high": b.high, "before": named(b.before), "after": named(b.after)}
             for b in answer.fastest.boundaries
         ],
-        "against_baseline": [verdict_fields(one.verdict) for one in answer.against],
+        "against_baseline": [verdict_fields(pair.verdict) for pair in answer.against],
     }
 
 
@@ -86,9 +86,9 @@ def single_fields(answer: Answer) -> dict[str, object]:
 
 
 def _common(verdict: Verdict) -> dict[str, object]:
-    found = verdict_fields(verdict)
+    fields = verdict_fields(verdict)
     return {
-        name: found[name] for name in ("verdict", "targets", "reason", "claims", "machine", "warnings", "next_batch")
+        name: fields[name] for name in ("verdict", "targets", "reason", "claims", "machine", "warnings", "next_batch")
     }
 
 
@@ -102,18 +102,20 @@ def fastest_lines(run: Run, answer: Answer, margin: float | None = None) -> list
         for band, before, after in zip(answer.fastest.bands, edges, edges[1:], strict=False)
     ]
     columns = (f"against {run.names[0]}", "batch", "95 % from", "to", "verdict")
-    rows = [(run.names[one.target], *_crossover(one), one.verdict.sentence) for one in answer.against]
-    told = [*bands, ""] if len(bands) > 1 else []  # with one band the sentence above says all
-    return [*told, *table(columns, rows), ""]
+    rows = [(run.names[pair.target], *_crossover(pair), pair.verdict.sentence) for pair in answer.against]
+    band_lines = [*bands, ""] if len(bands) > 1 else []  # with one band the sentence above says all
+    return [*band_lines, *table(columns, rows), ""]
 
 
-def _crossover(one: Against) -> tuple[str, str, str]:
+def _crossover(pair: Against) -> tuple[str, str, str]:
     """Return the first crossover with the baseline and its interval; empty texts if there is none."""
-    if not one.verdict.crossovers:
+    if not pair.verdict.crossovers:
         return "", "", ""
-    found = one.verdict.crossovers[0]
-    low, high = ("" if bound is None or math.isinf(bound) else rounded(bound) for bound in (found.low, found.high))
-    return rounded(found.batch), low, high
+    crossover = pair.verdict.crossovers[0]
+    low, high = (
+        "" if bound is None or math.isinf(bound) else rounded(bound) for bound in (crossover.low, crossover.high)
+    )
+    return rounded(crossover.batch), low, high
 
 
 WORDS: dict[Start, str] = {
@@ -195,14 +197,14 @@ def cells_csv(run: Run, answer: Answer | None) -> str:
 def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
     """Return every planned or measured cell, by batch, then target. ``answer`` is None before the first round."""
     cells = {(cell.batch, cell.target): cell for cell in reversed(run.cells)}
-    found = {(cell.batch, cell.target): cell for cell in (answer.cells if answer else ())}
+    answered = {(cell.batch, cell.target): cell for cell in (answer.cells if answer else ())}
     setups: dict[tuple[int, int], list[Setup]] = defaultdict(list)
     for setup in run.setups:
         setups[setup.batch, setup.target].append(setup)
     ran = [ran_as(run, target) for target in range(len(run.target_names))]
     return tuple(
-        _cell_row(run, answer, key, cells.get(key), found.get(key), setups.get(key, []), ran[key[1]])
-        for key in sorted(cells.keys() | found.keys())
+        _cell_row(run, answer, key, cells.get(key), answered.get(key), setups.get(key, []), ran[key[1]])
+        for key in sorted(cells.keys() | answered.keys())
     )
 
 
@@ -213,13 +215,13 @@ def verdict_data(run: Run, answer: Answer) -> dict[str, object]:
     accelerator.
     """
     if answer.fastest is not None:
-        found = fastest_fields(run, answer)
+        fields = fastest_fields(run, answer)
     else:
-        found = verdict_fields(answer.verdict) if answer.against else single_fields(answer)
+        fields = verdict_fields(answer.verdict) if answer.against else single_fields(answer)
     ran = [ran_as(run, target) for target in range(len(run.target_names))]
     at_once = together(run)
     more = {} if at_once is None else {"together": split_fields(run, at_once)}
-    return {**found, "ran_as": [None if one is None else one.data for one in ran], **more}
+    return {**fields, "ran_as": [None if actual is None else actual.data for actual in ran], **more}
 
 
 def is_formula(text: str) -> bool:
@@ -271,8 +273,8 @@ def _cell_row(
 
 
 def _median(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return median(found) if found else None
+    distinct = list(values)
+    return median(distinct) if distinct else None
 
 
 def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
@@ -428,5 +430,5 @@ def cards_csv(run: Run) -> str:
     return csv_text([field.name for field in fields(CardLine)], (asdict(line).values() for line in card_lines(run)))
 
 
-def _level(found: Level | None) -> tuple[float | None, float | None, float | None]:
-    return (None, None, None) if found is None else (found.value, found.low, found.high)
+def _level(level: Level | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if level is None else (level.value, level.low, level.high)

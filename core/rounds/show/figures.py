@@ -120,7 +120,7 @@ def _with_bounds(value: float, low: float | None, high: float | None, scale: flo
 
 def add_bands(
     figure: go.Figure,
-    found: Fastest,
+    ranking: Fastest,
     names: Sequence[str],
     looks: Sequence[Look],
     label: Label,
@@ -141,17 +141,17 @@ def add_bands(
             "zeroline": False, "fixedrange": True, "anchor": "x",
         },
     )  # fmt: skip
-    for band in found.bands:
+    for band in ranking.bands:
         _add_band(figure, _Strip(names, looks, label, what.casefold()), band, bounds)
     for text, y, size in ((what, 1.0, 12.5), (label, 0.955, 10.5)):
         figure.add_annotation(
             text=text, xref="paper", yref="paper", x=0, y=y, xanchor="right", yanchor="top", xshift=-6,
             showarrow=False, font={"size": size},
         )  # fmt: skip
-    changes = [boundary for boundary in found.boundaries if is_change(boundary)]
+    changes = [boundary for boundary in ranking.boundaries if is_change(boundary)]
     spans = [Span(b.batch, b.low, b.high, interval_words(b.batch, b.low, b.high), GUIDE, "solid") for b in changes]
     rows = add_spans(figure, spans, bounds)
-    several = [band.level for band in found.bands if len(band.targets) > 1]
+    several = [band.level for band in ranking.bands if len(band.targets) > 1]
     notes = (
         f"Lines: batches at which the {what.casefold()} changes; their 95 % intervals hold together." if spans else "",
         "Hatched: not clear which (95 %)." if not all(several) else "",
@@ -294,8 +294,8 @@ def _cells_figure(
 
 def _point(cell: CellStats, unit: str, value: Value, notation: str) -> Point:
     middle, low, high = value(cell)
-    said = bounds_text(middle, low, high, unit), counted(cell.rounds, "round"), literal(notation)
-    return Point(cell.batch, middle, low, high, "<br>".join((f"batch {cell.batch:,}", *said)), few_starts(cell.starts))
+    parts = bounds_text(middle, low, high, unit), counted(cell.rounds, "round"), literal(notation)
+    return Point(cell.batch, middle, low, high, "<br>".join((f"batch {cell.batch:,}", *parts)), few_starts(cell.starts))
 
 
 def failed_cells(run: Run) -> tuple[Cell, ...]:
@@ -404,11 +404,11 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
     values = [*NEAR_PARITY] if beside is None else [*NEAR_PARITY, *beside.add_speed_ups(figure, baseline)]
     batches = [] if beside is None else [float(batch) for batch in beside.batches]
     every: list[Point] = []
-    for one in answer.against:
-        points = speed_up_points(one.speed_ups, run.target_names[one.target])
-        name = sentence_case(short(run.names[one.target], 48))
-        add_curve(figure, points, name, TARGET_LOOKS[one.target], run.label, f"target {one.target}")
-        add_crossovers(figure, one, name, TARGET_LOOKS[one.target].colour)
+    for pair in answer.against:
+        points = speed_up_points(pair.speed_ups, run.target_names[pair.target])
+        name = sentence_case(short(run.names[pair.target], 48))
+        add_curve(figure, points, name, TARGET_LOOKS[pair.target], run.label, f"target {pair.target}")
+        add_crossovers(figure, pair, name, TARGET_LOOKS[pair.target].colour)
         every += points
     values += values_of(every)
     batches += [p.batch for p in every]
@@ -422,7 +422,7 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
         workload_line(run),
         f"Step time of {baseline}, the baseline, over that of each other target; 1× is parity.",
     ]
-    crossed = any(c.low is not None for one in answer.against for c in one.verdict.crossovers)
+    crossed = any(c.low is not None for pair in answer.against for c in pair.verdict.crossovers)
     bars = " Bars at 1×: 95 % intervals of crossovers." if crossed else ""
     notes = () if beside is None else beside.foot
     foot = [
@@ -437,21 +437,21 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
     return name_legend(frame(figure, title, under, foot, run, legend_rows=name_rows(names)), names)
 
 
-def add_crossovers(figure: go.Figure, one: Against, name: str, colour: str) -> None:
+def add_crossovers(figure: go.Figure, pair: Against, name: str, colour: str) -> None:
     """Mark where a curve passes 1×, with the interval as a bar."""
-    found = [c for c in one.verdict.crossovers if c.low is not None and c.high is not None]
-    if not found:
+    bounded_changes = [c for c in pair.verdict.crossovers if c.low is not None and c.high is not None]
+    if not bounded_changes:
         return
     bars = {
         "type": "data", "symmetric": False, "color": colour, "thickness": 3.5, "width": 6,
-        "array": [0.0 if c.high is None else c.high - c.batch for c in found],
-        "arrayminus": [0.0 if c.low is None else c.batch - c.low for c in found],
+        "array": [0.0 if c.high is None else c.high - c.batch for c in bounded_changes],
+        "arrayminus": [0.0 if c.low is None else c.batch - c.low for c in bounded_changes],
     }  # fmt: skip
     figure.add_scatter(
-        x=[c.batch for c in found], y=[1.0] * len(found), mode="markers", showlegend=False,
-        legendgroup=f"target {one.target}", name=f"{literal(name)}, crossover", error_x=bars,
+        x=[c.batch for c in bounded_changes], y=[1.0] * len(bounded_changes), mode="markers", showlegend=False,
+        legendgroup=f"target {pair.target}", name=f"{literal(name)}, crossover", error_x=bars,
         marker=CROSSOVER_MARK | {"color": colour, "line": {"width": 3, "color": colour}},
-        customdata=[interval_words(c.batch, c.low, c.high) for c in found],
+        customdata=[interval_words(c.batch, c.low, c.high) for c in bounded_changes],
         hovertemplate=f"<b>{literal(name)}</b><br>crossover %{{customdata}}<extra></extra>",
     )  # fmt: skip
 

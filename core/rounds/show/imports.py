@@ -164,8 +164,8 @@ def _read_csv(text: str, data: bytes, filename: str) -> Run:
     rounds, in_file_order = _rounds(points, names)
     warnings = []
     if in_file_order:
-        said = "The file has no round column: repeated rows of a target and batch were paired in file order."
-        warnings.append(Warning(code="paired_in_file_order", text=said))
+        note = "The file has no round column: repeated rows of a target and batch were paired in file order."
+        warnings.append(Warning(code="paired_in_file_order", text=note))
     if ignored:
         warnings.append(Warning(code="columns_ignored", text=f"Columns without meaning here: {_listed(ignored)}."))
     measured = sorted({(point.batch, names.index(point.target)) for point in points})
@@ -293,8 +293,8 @@ def _rounds(points: list[Point], names: tuple[str, ...]) -> tuple[tuple[Round, .
             )
         pair.append(point)
     in_file_order = points[0].round is None and max(count.values()) > 1
-    given = [turn for _, turn in pairs]
-    unique = points[0].round is not None and len(set(given)) == len(given)
+    turns = [turn for _, turn in pairs]
+    unique = points[0].round is not None and len(set(turns)) == len(turns)
     rounds = [_round(turn if unique else n, pair, names) for n, ((_, turn), pair) in enumerate(pairs.items())]
     return tuple(sorted(rounds, key=lambda r: r.index)), in_file_order
 

@@ -78,12 +78,12 @@ def answer_table(run: Run, answer: Answer) -> Table:
     times and the speed-up, for more each against the baseline.
     """
     if len(run.names) > 2:
-        found = baseline_table(run, answer)
+        table = baseline_table(run, answer)
         title = f"Speed-up over {run.names[0]}, the baseline ({run.label})"
-        return Table(title, found.columns, found.rows)
+        return Table(title, table.columns, table.rows)
     names = [sentence_case(name) for name in run.names]
     batches = sorted({cell.batch for cell in answer.cells})
-    ratios = {one.batch: one for one in answer.speed_ups}
+    ratios = {speed_up.batch: speed_up for speed_up in answer.speed_ups}
     last = "Fixed-cost share (fitted)" if len(names) == 1 else f"Speed-up of {run.names[1]} over {run.names[0]}"
     rows = tuple(
         (
@@ -100,12 +100,12 @@ def _step(cell: CellStats | None) -> str:
     return "not measured" if cell is None else bounded(cell.step_ms, cell.low_ms, cell.high_ms)
 
 
-def _ratio(found: SpeedUp | None) -> str:
-    if found is None:
+def _ratio(speed_up: SpeedUp | None) -> str:
+    if speed_up is None:
         return ""
-    if found.low is None or found.high is None:
+    if speed_up.low is None or speed_up.high is None:
         return "no interval"
-    return f"{number(found.ratio)}× ({number(found.low)} to {number(found.high)})"
+    return f"{number(speed_up.ratio)}× ({number(speed_up.low)} to {number(speed_up.high)})"
 
 
 def _share(fit: Fit | None, batch: int) -> str:
@@ -190,15 +190,15 @@ CARD_NUMBERS = (
 def html_report(run: Run, answer: Answer | None) -> str:
     """Return the whole page. ``answer`` is None for a run without a round; then the page says so and has no chart."""
     more = (*ran_line(run), *output_difference_lines(run), *loop_lines(run, answer))
-    found = notes(run, answer)
+    lines = notes(run, answer)
     return page(
         run.name,
         [
             f'<p class="quiet">Breakeven · {escape(run.name)}</p>',
             fragment(run, answer, heading="h1"),
             paragraphs(more),
-            f"<h2>Notes ({len(found)})</h2><ul>{''.join(f'<li>{escape(note)}</li>' for note in found)}</ul>"
-            if found
+            f"<h2>Notes ({len(lines)})</h2><ul>{''.join(f'<li>{escape(note)}</li>' for note in lines)}</ul>"
+            if lines
             else "",
             f"<h2>Charts ({run.label})</h2>{_charts(run, answer)}" if answer else "",
             f"<h2>Every step time ({run.label})</h2>",
@@ -242,11 +242,11 @@ def fragment(
         _busy(answer),
     ]
     if answer is not None:
-        found = answer_table(run, answer)
+        rows = answer_table(run, answer)
         parts += [
             paragraphs(conclusions(run, answer)),
             draw(run, answer),
-            f"<p>{escape(found.title)}. In brackets: 95 % intervals.</p>{html_table(found.columns, found.rows)}",
+            f"<p>{escape(rows.title)}. In brackets: 95 % intervals.</p>{html_table(rows.columns, rows.rows)}",
         ]
     return "".join(parts)
 
@@ -308,9 +308,9 @@ def _cell(run: Run, row: CellRow) -> tuple[str, ...]:
 
 def _cards(run: Run) -> str:
     """Describe the GPUs' activity and the energy per sample, if recorded."""
-    said = paragraphs(card_text(run))
+    text = paragraphs(card_text(run))
     if not (lines := card_lines(run)):
-        return f"<h2>What the GPU was doing</h2>{said}" if said else ""
+        return f"<h2>What the GPU was doing</h2>{text}" if text else ""
     rows = []
     for line in lines:
         values = ((getattr(line, name), scale) for _, name, scale in CARD_NUMBERS)
@@ -318,7 +318,7 @@ def _cards(run: Run) -> str:
         rows.append((sentence_case(run.name_of(line.target)), *shown, line.clock_reasons))
     columns = ("Target", *(title for title, _, _ in CARD_NUMBERS), CLOCK)
     return (
-        f"<h2>What the GPU was doing ({run.label})</h2>{said}<p>{escape(UTILISATION)}</p>"
+        f"<h2>What the GPU was doing ({run.label})</h2>{text}<p>{escape(UTILISATION)}</p>"
         f"{folded('What it did at every batch size', html_table(columns, rows, words=(CLOCK,)))}"
     )
 
@@ -331,24 +331,24 @@ def _machine(environment: Environment | None) -> str:
 
 def markdown_report(run: Run, answer: Answer | None, picture: str | None = None) -> str:
     """Return the text. ``picture`` is the path or address of the picture."""
-    said = in_markdown
-    parts = [f"### {said(sentence(answer))}", said(f"{run.label} · {origin(run)}")]
+    escaped = in_markdown
+    parts = [f"### {escaped(sentence(answer))}", escaped(f"{run.label} · {origin(run)}")]
     if answer is not None:
-        parts += [f"**{said(line)}**" for line in machine_line(answer.verdict.machine)]
-        found = answer_table(run, answer)
-        parts += [" ".join(map(said, conclusions(run, answer)))]
-        parts += [f"![{said(picture_words(run, answer))}]({picture})"] if picture else []
-        parts += [f"{said(found.title)}. In brackets: 95 % intervals.", markdown_table(found.columns, found.rows)]
-    parts += [_folded(run, answer), f"<sub>{said(run.name)} ({run.id}), written by Breakeven {__version__}</sub>"]
+        parts += [f"**{escaped(line)}**" for line in machine_line(answer.verdict.machine)]
+        table = answer_table(run, answer)
+        parts += [" ".join(map(escaped, conclusions(run, answer)))]
+        parts += [f"![{escaped(picture_words(run, answer))}]({picture})"] if picture else []
+        parts += [f"{escaped(table.title)}. In brackets: 95 % intervals.", markdown_table(table.columns, table.rows)]
+    parts += [_folded(run, answer), f"<sub>{escaped(run.name)} ({run.id}), written by Breakeven {__version__}</sub>"]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _folded(run: Run, answer: Answer | None) -> str:
     """Return notes and the targets' actual settings as a collapsed section."""
-    found = [*notes(run, answer), *ran_line(run), *output_difference_lines(run), *loop_lines(run, answer)]
-    lines = "\n".join(f"- {in_markdown(note)}" for note in found)
-    title = "1 note" if len(found) == 1 else f"{len(found)} notes"
-    return f"<details><summary>{title}</summary>\n\n{lines}\n\n</details>" if found else ""
+    sentences = [*notes(run, answer), *ran_line(run), *output_difference_lines(run), *loop_lines(run, answer)]
+    lines = "\n".join(f"- {in_markdown(note)}" for note in sentences)
+    title = "1 note" if len(sentences) == 1 else f"{len(sentences)} notes"
+    return f"<details><summary>{title}</summary>\n\n{lines}\n\n</details>" if sentences else ""
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

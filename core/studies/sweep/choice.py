@@ -1,38 +1,67 @@
-"""Choice of the batches that each start of a sweep's workers prepares, within the replicates that the budget holds."""
+"""Decisions of a sweep: the batches and the length of each start, the targets that stay, and when the answer stands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from core.base.numbers import counted
 from core.rounds.plan import SweepPlan
 from core.studies.sweep import schedule
-from core.studies.sweep.focus import Focus
+from core.studies.sweep.focus import Focus, focus_of
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.schedule import Costs
+from core.studies.sweep.timetable import Timetable
 from core.studies.sweep.workers import Workers
 
 NUMBERS = {2: "two", 3: "three"}
 
 
 class Choice:
-    """Chooser of the batches of the next start.
+    """Decisions on the batches of a sweep, from its record and the costs seen so far."""
 
-    ``focus`` returns what decides the answer so far, recomputed when called with True; ``total_s`` returns the total
-    seconds for measuring.
-    """
-
-    def __init__(
-        self,
-        plan: SweepPlan,
-        ledger: Ledger,
-        workers: Workers,
-        focus: Callable[[bool], Focus],
-        total_s: Callable[[], float],
-    ) -> None:
-        self._plan, self._ledger, self._workers, self._focus, self._total_s = plan, ledger, workers, focus, total_s
-        self.tried: set[int] = set()
+    def __init__(self, plan: SweepPlan, ledger: Ledger, workers: Workers, times: Timetable) -> None:
+        self._plan, self._ledger, self._workers, self._times = plan, ledger, workers, times
+        self._attempts = workers.attempts
+        self.tried: set[int] = set(ledger.run(0.0).batches)
         self._settled: int | None = None
+        self._focus = Focus(tuple(range(len(plan.targets))))
+        self._focus_revision = self._focus_starts = -1
+
+    def focus(self, fresh: bool = False) -> Focus:
+        """Return what decides the answer so far.
+
+        It is derived again when a start begins, since claims change only there, and if it must be ``fresh`` and
+        something was recorded since.
+        """
+        starts, revision = self._ledger.next_process, self._ledger.revision
+        if self._focus_starts != starts or (fresh and self._focus_revision != revision):
+            self._focus, self._focus_revision, self._focus_starts = focus_of(self._ledger.run(0.0)), revision, starts
+        return self._focus
+
+    def is_answered(self) -> bool:
+        """Tell whether an answer as narrow as asked stands, also over the batches for which there is still time."""
+        if self._ledger.next_process < schedule.MIN_PROCESSES or self.due() or not self._ledger.next_round:
+            return False
+        settled = not any(map(self.wants_rounds, self.tried))
+        whole = not self.to_fill_in(self._times.left_s)
+        return whole and self.focus(fresh=True).is_answered(self._plan.crossover_width, settled)
+
+    def contenders(self) -> set[int]:
+        """Return the targets of the next start: all, until each planned batch has its replicates; then those that are
+        the fastest somewhere, and the first, since all others are compared with it.
+        """
+        if self.due().keys() & set(self._plan.batches):
+            return set(self._workers.running)
+        return {0, *self.focus(fresh=True).contenders}
+
+    def telling_batches(self) -> tuple[int, ...]:
+        """Return the batch nearest the crossover, the smallest and the largest."""
+        established = tuple(change.batch for change in self.focus().changes if change.established)
+        return schedule.batches_to_trace(self._ledger.run(0.0).batches, established)
+
+    def _total_s(self) -> float:
+        """Return the total seconds for measuring, without the time lost to failed starts and to imports."""
+        return self._times.rounds_s - sum(self._workers.experience.imports_s)
 
     @property
     def _typical(self) -> Costs:
@@ -76,7 +105,7 @@ class Choice:
         running = [
             target
             for target in self._workers.running
-            if self._workers.is_open(target, batch) and not self._plan.why_uneven(target, batch)
+            if self._attempts.is_open(target, batch) and not self._plan.why_uneven(target, batch)
         ]
         return min((self._ledger.replicates_of(target, batch) for target in running), default=self.wanted)
 
@@ -107,17 +136,17 @@ class Choice:
         most = schedule.batches_of_a_start(left_s, typical, done) if typical.batch_s else len(self.tried)
         width = self._plan.crossover_width if enough else None
         running = self._workers.running
-        tried = tuple(b for b in sorted(self.tried) if any(self._workers.is_open(target, b) for target in running))
+        tried = tuple(b for b in sorted(self.tried) if any(self._attempts.is_open(target, b) for target in running))
         if len(self._plan.targets) == 1:
             tried = tuple(filter(self.wants_rounds, tried)) or tried
-        return self._focus(False).deciding(tried, most, width)
+        return self.focus().deciding(tried, most, width)
 
     def wants_rounds(self, batch: int) -> bool:
         """Tell whether the step time of a target in question is not settled yet at this batch."""
         run = self._ledger.run(0.0)
         return any(
             cell.outcome == "measured" and schedule.cell_state(run, target, batch, self._plan.step_width) is None
-            for target in self._focus(False).targets_at(batch)
+            for target in self.focus().targets_at(batch)
             if (cell := self._ledger.cell(target, batch)) is not None
         )
 
@@ -132,7 +161,7 @@ class Choice:
 
     def _after_imports(self, left_s: float) -> float:
         """Return the time left after the imports of the next start."""
-        return left_s - self._workers.imports_s[1]
+        return left_s - self._workers.experience.imports_s[1]
 
     # -- batches that join -----------------------------------------------------------------------------------------
 
@@ -170,9 +199,9 @@ class Choice:
         None if that is known, if something failed, or if the largest batch would not fit beside it.
         """
         top, targets = self._plan.batches[-1], range(len(self._plan.targets))
-        if not all(self._workers.is_open(target, top) for target in targets):
+        if not all(self._attempts.is_open(target, top) for target in targets):
             return None
-        changes = self._focus(True).changes
+        changes = self.focus(fresh=True).changes
         climb = len(targets) > 2 or not all(change.established for change in changes)
         seen = self.tried.intersection(self._plan.batches)
         batch = schedule.deciding_batch(self._plan.batches, seen, [c.batch for c in changes], climb)
@@ -180,7 +209,7 @@ class Choice:
 
     def between(self, left_s: float) -> tuple[int, ...]:
         """Return new batch sizes inside the bracket of every change of lead, until the gaps are fine."""
-        new = self._focus(True).new_batches(sorted(self.tried), self._plan.batch_multiple)
+        new = self.focus(fresh=True).new_batches(sorted(self.tried), self._plan.batch_multiple)
         return tuple(batch for place, batch in enumerate(new) if self.fits(new[: place + 1], left_s))
 
     def is_short(self, left_s: float) -> bool:
@@ -198,7 +227,7 @@ class Choice:
             if not self.fits([*new, batch], left_s):
                 break
             new.append(batch)
-        return sorted(new, key=lambda batch: (self._workers.is_doubtful(batch), batch))
+        return sorted(new, key=lambda batch: (self._attempts.is_doubtful(batch), batch))
 
     def left_out(self) -> tuple[list[int], str]:
         """Return the batches of the plan that did not join, and the reason as a sentence."""

@@ -103,7 +103,7 @@ class Even:
     @property
     def final_s(self) -> float:
         """Time at which the budget ends, by the clock."""
-        return self._begin_s + self._plan.budget_s + self.workers.lost_s
+        return self._begin_s + self._plan.budget_s + self.workers.asking.lost_s
 
     def tell(self, phase: Phase, activity: str) -> None:
         """Report the activity and the result so far; while measuring at intervals only, since deriving the result takes
@@ -159,7 +159,7 @@ class Even:
         )
 
     def _open_at(self, batch: int) -> tuple[int, ...]:
-        return tuple(target for target in self._targets_at(batch) if self.workers.is_open(target, batch))
+        return tuple(target for target in self._targets_at(batch) if self.workers.attempts.is_open(target, batch))
 
     @property
     def _elapsed_s(self) -> float:
@@ -168,7 +168,7 @@ class Even:
     @property
     def _left_s(self) -> float:
         """Return the seconds for further starts and for measuring in them."""
-        return self._end_s - self.clock.now_s() - self.workers.imports_s[1]
+        return self._end_s - self.clock.now_s() - self.workers.experience.imports_s[1]
 
     @property
     def _end_s(self) -> float:

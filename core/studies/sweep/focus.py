@@ -110,12 +110,12 @@ class Focus:
         if len(self.targets) < 3:
             return self.targets
         beside = [b for b in self.close if b <= batch][-1:] + [b for b in self.close if b >= batch][:1]
-        found = set().union(*(self.close[b] for b in beside)) if beside else set(self.targets)
+        targets = set().union(*(self.close[b] for b in beside)) if beside else set(self.targets)
         for change in self.changes:
             low, high = change.span()
             if low / 2 <= batch <= 2 * high:
-                found.update(change.targets)
-        return tuple(sorted(found))
+                targets.update(change.targets)
+        return tuple(sorted(targets))
 
     @property
     def contenders(self) -> tuple[int, ...]:
@@ -141,8 +141,8 @@ def focus_of(run: Run) -> Focus:
     if not run.rounds:
         return Focus(targets)
     if len(targets) == 2:
-        found = of_two(compare(run)[0], _estimated(run))
-        return replace(found, narrowing=schedule.narrowing(len({pair.process for pair in run.rounds})))
+        focus = of_two(compare(run)[0], _estimated(run))
+        return replace(focus, narrowing=schedule.narrowing(len({pair.process for pair in run.rounds})))
     return _of_many(run, targets)
 
 
@@ -178,13 +178,13 @@ def _of_many(run: Run, targets: tuple[int, ...]) -> Focus:
     batches = np.array(run.batches, dtype=float)
     logs = log_steps(run, batches)
     guessed = envelope_changes(np.log2(batches), logs)
-    found = fastest(run)
-    if not any(len(band.targets) > 1 for band in found.bands) and not any(b.low for b in found.boundaries):
+    ranking = fastest(run)
+    if not any(len(band.targets) > 1 for band in ranking.bands) and not any(b.low for b in ranking.boundaries):
         near = logs - np.min(logs, axis=0) <= CLOSE  # there are no intervals yet
         close = {int(b): frozenset(np.flatnonzero(at).tolist()) for b, at in zip(batches, near.T, strict=True)}
         return Focus(targets, tuple(Change(batch, (a, b)) for batch, a, b in guessed), close)
-    known = tuple(map(_established, filter(_is_clear, found.boundaries)))
-    open_bands = [band for band in found.bands if len(band.targets) > 1 and not band.level]
+    known = tuple(map(_established, filter(_is_clear, ranking.boundaries)))
+    open_bands = [band for band in ranking.bands if len(band.targets) > 1 and not band.level]
     within = [(band, [g for g in guessed if band.from_batch <= g[0] <= band.to_batch]) for band in open_bands]
     doubtful = (
         Change(batch, tuple(sorted({*band.targets, a, b})), band.from_batch, band.to_batch)
@@ -192,7 +192,7 @@ def _of_many(run: Run, targets: tuple[int, ...]) -> Focus:
         for batch, a, b in changes
     )
     close = {
-        batch: frozenset(t for band in found.bands if band.from_batch <= batch <= band.to_batch for t in band.targets)
+        batch: frozenset(t for band in ranking.bands if band.from_batch <= batch <= band.to_batch for t in band.targets)
         for batch in run.batches
     }
     undecided = tuple((band.from_batch, band.to_batch) for band in open_bands)
@@ -247,10 +247,10 @@ def envelope_changes(x: Array, logs: Array) -> tuple[tuple[float, int, int], ...
         beside = [*leaders[max(0, start - 1) : start], *leaders[stop : stop + 1]]
         leaders[start:stop] = min(beside, key=lambda target: float(np.sum(lines[target, start:stop])))
         lead[start:stop] = 0.0
-    found: list[tuple[float, int, int]] = []
+    changes: list[tuple[float, int, int]] = []
     for (_, stop), (start, _) in pairwise(stretches):
         around = slice(int(np.searchsorted(x, grid[stop - 1], "right")) - 1, int(np.searchsorted(x, grid[start])) + 1)
         before, after = int(leaders[stop - 1]), int(leaders[start])
         if np.isfinite(logs[[before, after], around]).all():
-            found.append((float(2 ** ((grid[stop - 1] + grid[start]) / 2)), before, after))
-    return tuple(found)
+            changes.append((float(2 ** ((grid[stop - 1] + grid[start]) / 2)), before, after))
+    return tuple(changes)

@@ -35,13 +35,13 @@ class Devices:
     ``distribution`` is Keras's, which shards a batch over several devices and copies variables to each; None for one.
     """
 
-    found: tuple[Any, ...]
+    chosen: tuple[Any, ...]
     distribution: Any = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names in the target's order: ``GPU:0`` is its first GPU, whatever the GPU's number."""
-        return tuple(f"{str(device.platform).upper()}:{place}" for place, device in enumerate(self.found))
+        return tuple(f"{str(device.platform).upper()}:{place}" for place, device in enumerate(self.chosen))
 
     @property
     def words(self) -> str:
@@ -51,28 +51,28 @@ class Devices:
     @property
     def kind(self) -> str:
         """The devices' model names, if the platform tells; empty for a CPU."""
-        if self.found[0].platform == "cpu":
+        if self.chosen[0].platform == "cpu":
             return ""
-        return all_of(list(dict.fromkeys(str(device.device_kind) for device in self.found)))
+        return all_of(list(dict.fromkeys(str(device.device_kind) for device in self.chosen)))
 
     @property
     def profiled(self) -> tuple[str, ...]:
         """The devices' names in a trace: GPUs by their place in the machine, all logical devices of the CPU as one."""
-        if self.found[0].platform == "cpu":
+        if self.chosen[0].platform == "cpu":
             return ("CPU",)
-        return tuple(f"{device.platform.upper()}:{device.local_hardware_id}" for device in self.found)
+        return tuple(f"{device.platform.upper()}:{device.local_hardware_id}" for device in self.chosen)
 
     def name_of(self, device: Any) -> str:
         """Return the device's name here, or JAX's own if it is not the target's."""
-        return self.names[self.found.index(device)] if device in self.found else str(device)
+        return self.names[self.chosen.index(device)] if device in self.chosen else str(device)
 
     def allocator(self) -> DeviceAllocator | None:
-        return None if self.found[0].platform == "cpu" else DeviceAllocator(self.found)
+        return None if self.chosen[0].platform == "cpu" else DeviceAllocator(self.chosen)
 
     def put(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
         """Put a batch on the device, or an equal share on each of several."""
         if self.distribution is None:
-            return tuple(jax.device_put(batch, self.found[0]))
+            return tuple(jax.device_put(batch, self.chosen[0]))
         layouts = tuple(self.distribution.get_data_layout(part.shape).backend_layout for part in batch)
         return tuple(jax.device_put(batch, layouts))
 
@@ -89,16 +89,16 @@ def start_devices(target: Target) -> Devices:
     jax.config.update("jax_platforms", PLATFORMS[kind])
     if target.on_cpu and target.replicas > 1:
         jax.config.update("jax_num_cpu_devices", target.replicas)
-    found = _found(target, kind)
-    jax.config.update("jax_default_device", found[0])
-    for device in found:  # the runtime starts with the first operation
+    devices = _found(target, kind)
+    jax.config.update("jax_default_device", devices[0])
+    for device in devices:  # the runtime starts with the first operation
         jax.block_until_ready(jax.device_put(0.0, device) + 1.0)
-    if len(found) == 1:
-        return Devices(found)
+    if len(devices) == 1:
+        return Devices(devices)
     # its auto_shard_dataset splits data sets among processes, of which this is the only one
-    distribution = keras.distribution.DataParallel(devices=list(found))
+    distribution = keras.distribution.DataParallel(devices=list(devices))
     keras.distribution.set_distribution(distribution)
-    return Devices(found, distribution)
+    return Devices(devices, distribution)
 
 
 def _set_threads(target: Target) -> None:
@@ -121,17 +121,13 @@ def _found(target: Target, kind: str) -> tuple[Any, ...]:
         devices = jax.devices()
     except (RuntimeError, AssertionError) as error:  # an assertion fails where no plugin for the platform is installed
         detail = " ".join(str(error).split())[:MAX_DETAIL]
-        said = f" It said: {detail}" if detail else ""
-        raise CellFailed("error", f"There is no {target.devices[0]}: JAX found no {kind.upper()}.{said}") from None
-    indices = [place if target.on_cpu else _number(device) for place, device in enumerate(target.devices)]
+        message = f" It said: {detail}" if detail else ""
+        raise CellFailed("error", f"There is no {target.devices[0]}: JAX found no {kind.upper()}.{message}") from None
+    indices = [place if target.on_cpu else int(device.partition(":")[2]) for place, device in enumerate(target.devices)]
     if missing := [index for index in indices if index >= len(devices)]:
         seen = f"{counted(len(devices), kind.upper())}, counted from {kind}:0"
         raise CellFailed("error", f"There is no {kind}:{missing[0]}: JAX found {seen}.")
     return tuple(devices[index] for index in indices)
-
-
-def _number(device: str) -> int:
-    return int(device.partition(":")[2])
 
 
 class DeviceAllocator:

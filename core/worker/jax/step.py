@@ -138,8 +138,8 @@ def _jitted(function: Callable[..., Any]) -> Any:
     if hasattr(function, "lower"):
         return function
     inside = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
-    found = (_jitted(called) for called in inside if hasattr(called, "lower") or hasattr(called, "__closure__"))
-    return next((jitted for jitted in found if jitted is not None), None)
+    functions = (_jitted(called) for called in inside if hasattr(called, "lower") or hasattr(called, "__closure__"))
+    return next((jitted for jitted in functions if jitted is not None), None)
 
 
 def _jit_compile(target: Target) -> bool | Literal["auto"]:

@@ -38,11 +38,11 @@ def _operations(made: Any) -> tuple[list[dict[str, Any]], set[int]]:
 
     These are all operations between a delegate's inputs and its outputs.
     """
-    found = made._get_ops_details()
-    operations = [op for op in found if op["op_name"] != DELEGATE]
+    details = made._get_ops_details()
+    operations = [op for op in details if op["op_name"] != DELEGATE]
     producer = {tensor: op for op in operations for tensor in op["outputs"]}
     delegated: set[int] = set()
-    for delegate in (op for op in found if op["op_name"] == DELEGATE):
+    for delegate in (op for op in details if op["op_name"] == DELEGATE):
         taken = set(delegate["inputs"])
         wanted = [tensor for tensor in delegate["outputs"] if tensor in producer]
         while wanted:

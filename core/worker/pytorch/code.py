@@ -88,21 +88,21 @@ def _check_learning(entry: str, loss: Any, optimizer: Any) -> None:
         raise CodeError(f"The optimizer that {entry} returned is none of torch.optim, nor makes one of parameters.")
 
 
-def _example(entry: str, module: nn.Module, given: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
-    given = getattr(module, "example_input_array", None) if given is None else given
+def _example(entry: str, module: nn.Module, example: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    example = getattr(module, "example_input_array", None) if example is None else example
     labels = None
-    if isinstance(given, tuple | list) and len(given) == 2:
-        given, labels = given
-    if isinstance(given, tuple | list) and len(given) == 1:
-        (given,) = given
-    if given is None:
-        given = _of_chain(module)
-    if given is None:
+    if isinstance(example, tuple | list) and len(example) == 2:
+        example, labels = example
+    if isinstance(example, tuple | list) and len(example) == 1:
+        (example,) = example
+    if example is None:
+        example = _of_chain(module)
+    if example is None:
         raise CodeError(f"The module of {entry} does not say what it takes; {SAYS_HOW}.")
-    tensors = [each for each in (given, labels) if each is not None]
-    if not all(isinstance(each, torch.Tensor) and each.dim() for each in tensors) or given.dim() < 2:
+    tensors = [each for each in (example, labels) if each is not None]
+    if not all(isinstance(each, torch.Tensor) and each.dim() for each in tensors) or example.dim() < 2:
         raise CodeError(f"The example of {entry} must be one tensor whose first axis is the batch, or one and labels.")
-    return given, labels
+    return example, labels
 
 
 def _of_chain(module: nn.Module) -> torch.Tensor | None:

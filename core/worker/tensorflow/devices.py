@@ -111,14 +111,14 @@ def _choose_gpus(target: Target, limit_bytes: int | None) -> str:
         else:  # TensorFlow allows only one of the two: the limit is allocated on the card at once
             allowed = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes // 2**20)
             tf.config.set_logical_device_configuration(gpu, [allowed])
-    found = [str(tf.config.experimental.get_device_details(gpu).get("device_name", "")) for gpu in chosen]
-    return all_of(list(dict.fromkeys(filter(None, found))) or [""])
+    names = [str(tf.config.experimental.get_device_details(gpu).get("device_name", "")) for gpu in chosen]
+    return all_of(list(dict.fromkeys(filter(None, names))) or [""])
 
 
 def uses_tf32() -> bool | None:
     """Return whether float32 products run as TF32 on every visible GPU; None if a GPU's capability is unknown."""
     details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
-    known = [one.get("compute_capability") for one in details]
+    known = [detail.get("compute_capability") for detail in details]
     if None in known:
         return None
     on = tf.config.experimental.tensor_float_32_execution_enabled()

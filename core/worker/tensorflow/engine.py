@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import cache
@@ -15,7 +17,7 @@ from core.base.evidence import LoopPair
 from core.base.frameworks import Compiled
 from core.worker import profiling
 from core.worker.cells import Cell, CellEngine, Placement, greet
-from core.worker.feeds import Feed
+from core.worker.feeds import Feed, make_arrays
 from core.worker.keras.loop import time_loop
 from core.worker.keras.model import renew
 from core.worker.profiling import HOST_TRACER_LEVEL
@@ -43,7 +45,6 @@ from core.worker.tensorflow.data import explain_reading
 from core.worker.tensorflow.devices import Devices, profiled_devices, start_devices, uses_tf32
 from core.worker.tensorflow.model import CellStep, build_model, compiled_as
 from core.worker.tensorflow.pipeline import make_feed
-from core.worker.tensorflow.pitfalls import time_pitfall
 from core.worker.tensorflow.placement import check_copies, check_shares, shared_feed
 from core.worker.tensorflow.selfcheck import examine
 from core.worker.tensorflow.training import Training
@@ -203,3 +204,42 @@ class TensorFlowEngine(CellEngine[CellStep]):
         if self._training is None:
             raise CellFailed("error", "No training was opened in this worker.")
         return self._training
+
+
+PREDICT_CALLS = 5
+EPOCH_STEPS = 20
+TARGET = Target()
+
+
+def time_pitfall(request: TimePitfall) -> dict[str, float]:
+    """Return milliseconds per step by method."""
+    measure = {"predict": _predict, "single_call": _single_call, "first_epoch": _first_epoch}[request.way]
+    return measure(request.workload, request.batch)
+
+
+def _predict(workload: Workload, batch: int) -> dict[str, float]:
+    (x,) = make_arrays(workload, batch)
+    model = build_model(workload, TARGET)
+    times_ms = []
+    for _ in range(PREDICT_CALLS):
+        start = time.time()
+        model.predict(x, batch_size=batch, verbose=0)
+        times_ms.append(1000 * (time.time() - start))
+    return {"predict_first": statistics.fmean(times_ms), "predict_loop": statistics.fmean(times_ms[1:])}
+
+
+def _single_call(workload: Workload, batch: int) -> dict[str, float]:
+    feed = make_feed(workload, TARGET, Pipeline(), batch, "CPU:0")
+    step = CellStep(build_model(workload, TARGET), workload, feed)
+    with step.fed():
+        start = time.time()
+        step.call()
+        return {"single_call": 1000 * (time.time() - start)}
+
+
+def _first_epoch(workload: Workload, batch: int) -> dict[str, float]:
+    arrays = make_arrays(workload, EPOCH_STEPS * batch)
+    model = build_model(workload, TARGET)
+    start = time.time()
+    model.fit(*arrays, batch_size=batch, epochs=1, verbose=0)
+    return {"first_epoch": 1000 * (time.time() - start) / EPOCH_STEPS}

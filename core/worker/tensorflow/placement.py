@@ -92,7 +92,7 @@ def verify(model: Any, outputs: Any, placed: Placed, devices: tuple[str, ...], x
     outputs on any device. Raises CellFailed ``misplaced`` otherwise.
     """
     words = all_of(devices)
-    lying = {_devices_of(variable.value) for variable in model.variables if _large(variable)} - {devices}
+    lying = {_devices_of(variable.value) for variable in model.variables if len(variable.shape) >= 1} - {devices}
     if lying:
         strays = " or ".join(sorted(map(all_of, lying)))
         raise CellFailed("misplaced", f"Variables of the network lie on {strays}, not on {words}.")
@@ -148,10 +148,6 @@ def _recurrent(model: Any, placed: Placed, device: str) -> list[str]:
 def short_name(device: str) -> str:
     """Return ``GPU:0`` for ``/job:localhost/replica:0/task:0/device:GPU:0``."""
     return device.rpartition("device:")[2]
-
-
-def _large(variable: Any) -> bool:
-    return len(variable.shape) >= 1  # scalars such as counters may be on the host
 
 
 def shared_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, devices: Devices) -> Feed:

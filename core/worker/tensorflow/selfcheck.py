@@ -67,7 +67,10 @@ def _loops(step: CellStep, steps: int) -> Examined:
     return Examined(
         look="loops",
         ms={name: tuple(values) for name, values in taken.items()}
-        | {"sync": (_idle_sync_ms(),), "clock": (timing.clock_resolution_ms(),)},
+        | {
+            "sync": (median(_timed(tf.test.experimental.sync_devices) for _ in range(SYNCS)),),
+            "clock": (timing.clock_resolution_ms(),),
+        },
     )
 
 
@@ -78,10 +81,6 @@ def _repeats(most: int, most_s: float) -> Iterator[int]:
         if repeat >= LEAST_REPEATS and time.monotonic() >= end_s:
             return
         yield repeat
-
-
-def _idle_sync_ms() -> float:
-    return median(_timed(tf.test.experimental.sync_devices) for _ in range(SYNCS))
 
 
 def _timed(work: Callable[[], Any]) -> float:
@@ -144,11 +143,11 @@ def _clusters(step: CellStep, steps: int) -> Examined:
     kind = kinds(trace.texts)
     runs = np.array([CLUSTER.fullmatch(text) is not None for text in trace.texts])
     names = [line.events.name for line in trace.lines if is_host(line)]
-    found = {
+    results = {
         "clusters": sum(int(runs[name].sum()) for name in names),
         "operations": sum(int((kind[name] == Kind.OP).sum()) for name in names),
     }
-    return Examined(look="clusters", counts=found | {"steps": steps})
+    return Examined(look="clusters", counts=results | {"steps": steps})
 
 
 def _traced(step: CellStep, steps: int) -> Trace:

@@ -61,10 +61,10 @@ def check(what: Hashable, breaks: tuple[str, ...] = (), replayed: bool = False) 
     graphs = counters["stats"]["unique_graphs"]
     if not graphs and what not in _whole:
         _refuse("compiled nothing of this step, which ran eagerly")
-    for found in dynamo_utils.get_compilation_metrics():
-        if found.fail_type is not None:
-            _refuse(f"left {found.co_name} eager: {_first_line(str(found.fail_reason))}")
-        if found.shape_env_guard_count:
+    for metrics in dynamo_utils.get_compilation_metrics():
+        if metrics.fail_type is not None:
+            _refuse(f"left {metrics.co_name} eager: {_first_line(str(metrics.fail_reason))}")
+        if metrics.shape_env_guard_count:
             _refuse("compiled this step for batches of any size, which is not the step of this batch")
     for reason in counters["graph_break"]:
         if not reason.startswith(breaks or ("\0",)):

@@ -74,15 +74,11 @@ def verify(
 
 
 def _tensors(values: Any) -> list[Any]:
-    return [leaf for leaf in tree_leaves(list(values) if _is_stream(values) else values) if _is_tensor(leaf)]
-
-
-def _is_stream(values: Any) -> bool:
-    return hasattr(values, "__next__")
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
+    return [
+        leaf
+        for leaf in tree_leaves(list(values) if hasattr(values, "__next__") else values)
+        if isinstance(leaf, torch.Tensor)
+    ]
 
 
 Arrays = tuple[np.ndarray, ...]

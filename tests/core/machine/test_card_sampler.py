@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.base.evidence import CardUse
-from core.machine.card import Card, CardSampler
-from core.machine.meter import Meter
+from core.machine.meter import Card, CardSampler, Meter
 from core.machine.nvml import Handle
 from simulated.fake_nvml import FakeCard, FakeNvml
 
@@ -109,7 +108,7 @@ def test_a_thread_that_waits_for_the_driver_delays_no_end(monkeypatch: pytest.Mo
         held.set()
         release.wait(SOON_S)
 
-    monkeypatch.setattr("core.machine.card.ENDING_S", 0.05)
+    monkeypatch.setattr("core.machine.meter.ENDING_S", 0.05)
     nvml.before = hold
     sampler = CardSampler(lambda _: Card(nvml, Handle(nvml.cards[0], nvml.cards[0])))
     sampler.begin("gpu:0")

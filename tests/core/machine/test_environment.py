@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.base.evidence import Environment
-from core.machine import environment, gpu_facts
+from core.machine import environment, gpu_notes
 from core.machine.cgroup import Limits
 from core.machine.environment import capture_environment, gpu_advice, list_devices, quota_cores
 from core.machine.gpu_notes import Library
@@ -161,8 +161,8 @@ def test_a_gpu_needs_no_advice_but_what_is_missing_beside_it():
 
 def test_a_gpu_without_its_libraries_is_listed_and_not_proposed(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
-    monkeypatch.setattr(gpu_facts.platform, "system", lambda: "Linux")
-    monkeypatch.setattr(gpu_facts, "cuda_libraries", lambda: [Library("nvidia-cudnn-cu12", "gpu")])
+    monkeypatch.setattr(gpu_notes.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(gpu_notes, "cuda_libraries", lambda: [Library("nvidia-cudnn-cu12", "gpu")])
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     found = list_devices()
     assert [gpu.name for gpu in found.gpus] == ["NVIDIA T4"]

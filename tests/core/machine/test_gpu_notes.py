@@ -10,11 +10,21 @@ import pytest
 
 from core.base.evidence import Gpu
 from core.base.schema import UserError
-from core.machine import gpu_facts as facts_module
+from core.machine import gpu_notes as facts_module
 from core.machine.environment import Devices, list_devices, refuse_unusable, with_notes
-from core.machine.gpu_facts import cuda_libraries, gpu_facts, tensorflow_build
-from core.machine.gpu_notes import SENTENCES, Build, Card, GpuFacts, GpuNote, Library, gpu_notes
-from core.machine.visible import Listed, Visible, visible_cards
+from core.machine.gpu_notes import (
+    SENTENCES,
+    Build,
+    Card,
+    GpuFacts,
+    GpuNote,
+    Library,
+    cuda_libraries,
+    gpu_facts,
+    gpu_notes,
+    tensorflow_build,
+)
+from core.machine.nvml import Listed, Visible, visible_cards
 from core.workload.spec import Target
 from simulated.fake_nvml import FakeCard
 from tests.support.gpus import LIBRARIES, WHEEL, plug_in

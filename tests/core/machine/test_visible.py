@@ -6,11 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from core.machine.card import Card
 from core.machine.environment import capture_environment
-from core.machine.meter import Meter
-from core.machine.nvml import Nvml
-from core.machine.visible import Listed, Place, visible_cards
+from core.machine.meter import Card, Meter
+from core.machine.nvml import Listed, Nvml, Place, visible_cards
 from core.worker.process import worker_environment
 from core.workload.spec import Target
 from simulated.fake_nvml import FakeCard, FakeNvml

@@ -8,11 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from core.base.schema import explain
-from core.traces.budget import SHORT_CHARS, shortened
 from core.traces.record import MAX_SPANS, PARTS, DeviceTrace, HostOp, Kernel, Span, TraceReport
 from core.traces.report import report
 from core.traces.xplane import read
-from core.worker.profiling import SPANS, TRACE_BYTES, reply_fields
+from core.worker.profiling import SHORT_CHARS, SPANS, TRACE_BYTES, reply_fields, shortened
 from core.worker.protocol import MAX_LINE_BYTES, MAX_TRACED_STEPS, CellFailed, Traced
 from simulated.traces import BERT, needs_bert
 from tests.support.traced import GPU_SHARES, gpu_cell, step_parts

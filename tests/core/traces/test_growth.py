@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.traces import partition
+from core.traces import report as timelines
 from core.traces import report as traces_report
-from core.traces import timeline as timelines
 from core.traces.events import TraceError
 from core.traces.report import report
 from core.traces.trace_names import kinds

@@ -8,8 +8,7 @@ import pytest
 from core.traces.events import TraceError
 from core.traces.record import TraceReport
 from core.traces.report import ONE_BY_ONE, report
-from core.traces.schema import message
-from core.traces.xplane import read
+from core.traces.xplane import message, read
 from simulated.traces import BERT, MadeTrace, gpu_trace, needs_bert
 
 LOST = (

@@ -16,8 +16,7 @@ from core.traces.events import TraceError
 from core.traces.intervals import merged, sweep
 from core.traces.record import MAX_SPANS, PARTS, DeviceTrace, StepParts, TraceReport
 from core.traces.report import report
-from core.traces.schema import message
-from core.traces.xplane import read
+from core.traces.xplane import message, read
 from simulated.traces import BERT, MadeTrace, gpu_trace, needs_bert
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from core.traces import columns, wire, xplane
 from core.traces.events import NONE, Events, Trace, TraceError
 from core.traces.report import report
-from core.traces.schema import MESSAGES, message
-from core.traces.xplane import read
+from core.traces.xplane import MESSAGES, message, read
 from simulated.traces import MadeTrace, gpu_trace
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +36,7 @@ def refusal(folder: Path, data: bytes) -> str:
 SCHEMA_CHECK = """
 import sys
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
-from core.traces.schema import MESSAGES, message
+from core.traces.xplane import MESSAGES, message
 
 for name, fields in MESSAGES.items():
     outer, _, inner = name.partition(".")

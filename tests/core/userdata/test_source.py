@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from core.networks.families import network_from_name
 from core.userdata import source as datasource
 from core.userdata.arrays import DataError
-from core.userdata.image_size import pixels
-from core.userdata.source import check_data, check_fits, image_shape
+from core.userdata.source import check_data, check_fits, image_shape, pixels
 from core.workload.spec import Workload
 from tests.support.userdata import refused
 

@@ -11,8 +11,7 @@ import pytest
 from core.base.evidence import OutputDifference
 from core.base.frameworks import Compiled
 from core.worker import cells
-from core.worker.cells import CellEngine, Placement
-from core.worker.engine import Engine
+from core.worker.cells import CellEngine, Engine, Placement
 from core.worker.feeds import Feed, kept
 from core.worker.memory import PeakMeter
 from core.worker.protocol import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.worker.gpu_errors import CAUSES, explain_gpu
-from core.worker.signs import breaks_process, tells_of_memory
+from core.worker.gpu_errors import CAUSES, breaks_process, explain_gpu, tells_of_memory
 
 NOWHERE = (  # TensorFlow 2.21 on a machine without a driver
     "I0000 00:00:1795329617.545467   20297 cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will "

@@ -110,7 +110,7 @@ import itertools, json
 import jax, keras, numpy as np
 from core.workload.spec import Pipeline, Target, Workload
 from core.worker.feeds import kept, make_arrays
-from core.worker.jax import data_parallel
+from core.worker.jax import engine as data_parallel
 from core.worker.jax.devices import Devices, start_devices
 from core.worker.jax.step import JaxStep, Network
 from core.worker.keras.loop import call_loop
@@ -153,7 +153,7 @@ found["copies differ by"] = float(max(np.abs(first - second).max() for first, se
 
 # the same batch and its halves on one device: Keras is told of one, and its weights begin alike
 keras.distribution.set_distribution(None)
-one = Devices(devices.found[:1])
+one = Devices(devices.chosen[:1])
 def alone(part):
     made, before = network()
     step = JaxStep(made, workload, kept(itertools.repeat(one.put(tuple(array[part] for array in arrays)))))
@@ -171,20 +171,20 @@ keras.distribution.set_distribution(devices.distribution)
 mesh = devices.distribution.device_mesh.backend_mesh
 everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 other = jax.sharding.NamedSharding(
-    jax.sharding.Mesh(np.array(devices.found[::-1]), ("batch",)), jax.sharding.PartitionSpec("batch"))
+    jax.sharding.Mesh(np.array(devices.chosen[::-1]), ("batch",)), jax.sharding.PartitionSpec("batch"))
 class Fed(Devices):
     layout = None
     def put(self, batch):
         return tuple(jax.device_put(part, self.layout) for part in batch)
-for name, layout in (("whole", everywhere), ("turned", other), ("first", devices.found[0])):
-    wrong = Fed(devices.found, devices.distribution)
+for name, layout in (("whole", everywhere), ("turned", other), ("first", devices.chosen[0])):
+    wrong = Fed(devices.chosen, devices.distribution)
     object.__setattr__(wrong, "layout", layout)
     refused(name, lambda: stepped(slice(0, BATCH), wrong))
 
 # what a step could do wrong: copies that differ, a network on one device, and a program that sums nothing
 made, step = both[3:]
 bias = made.state[0][1]
-parts = [jax.device_put(np.asarray(bias) + number, device) for number, device in enumerate(devices.found)]
+parts = [jax.device_put(np.asarray(bias) + number, device) for number, device in enumerate(devices.chosen)]
 made.state[0][1] = jax.make_array_from_single_device_arrays(bias.shape, bias.sharding, parts)
 class Broken(JaxStep):
     def run(self, steps):

@@ -30,7 +30,7 @@ import numpy as np
 from core.networks.families import network_from_name
 from core.workload.spec import Pipeline, Target, Workload
 from core.worker.feeds import make_arrays
-from core.worker.keras.int8 import quantise
+from core.worker.keras.model import quantise
 from core.worker.litert import engine as litert
 from core.worker.protocol import CellFailed, Hello, Prepare
 

@@ -1,4 +1,4 @@
-"""Convolution layers: plain, grouped, dilated, transposed, depthwise and separable, over 1, 2 or 3 axes."""
+"""Pooling, and convolution: plain, grouped, dilated, transposed, depthwise and separable, over 1, 2 or 3 axes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from core.networks.architecture.kinds.activation import CHANNELS_LAST, activation
 from core.networks.architecture.kinds.dense import product, with_activation
-from core.networks.architecture.options import Option, Options, flag, maybe, only, sizes, whole, word
-from core.networks.architecture.rule import Counting, Rule, Shape, Work, joined, on_grid, size
+from core.networks.architecture.options import REQUIRED, Option, Options, flag, maybe, only, sizes, whole, word
+from core.networks.architecture.rule import Counting, Rule, Shape, Work, joined, on_grid, pointwise, size
 
 MAX_KERNEL = 4_096
 
@@ -101,13 +101,13 @@ def _no_stride_with_dilation(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grid(rank: int, *, causal: bool = False) -> dict[str, Option]:
-    one = (1,) * rank
+    ones = (1,) * rank
     return {
         "kernel_size": sizes(rank, high=MAX_KERNEL),
-        "strides": sizes(rank, high=MAX_KERNEL, default=one),
+        "strides": sizes(rank, high=MAX_KERNEL, default=ones),
         "padding": word("valid", "same", *(["causal"] if causal else []), default="valid"),
         **CHANNELS_LAST,
-        "dilation_rate": sizes(rank, high=MAX_KERNEL, default=one),
+        "dilation_rate": sizes(rank, high=MAX_KERNEL, default=ones),
         "activation": activation(),
         "use_bias": flag(True),
     }
@@ -120,6 +120,39 @@ def _rule(options: dict[str, Option], work: Counting) -> Rule:
 FILTERS = {"filters": whole()}
 LORA = {"lora_rank": only(None), "lora_alpha": only(None)}
 DEPTH = {"depth_multiplier": whole(default=1)}
+
+
+@on_grid
+def _windowed(options: Options, grid: Shape, channels: int) -> Work:
+    strided = {**options, "strides": options["strides"] or options["pool_size"]}
+    output = (*windows(grid, strided, "pool_size"), channels)
+    return pointwise(output, size(options["pool_size"]) * size(output))
+
+
+@on_grid
+def _over_all(options: Options, grid: Shape, channels: int) -> Work:
+    ones = (1,) * len(grid) if options["keepdims"] else ()
+    return pointwise((*ones, channels), size((*grid, channels)))
+
+
+def _own_stride(options: dict[str, Any]) -> dict[str, Any]:
+    """Drop strides that equal the window, which is Keras's default."""
+    same = options["strides"] == options["pool_size"]
+    return {**options, "strides": None} if same else options
+
+
+def _pooling(rank: int, default: Any) -> Rule:
+    return Rule(
+        {
+            "pool_size": sizes(rank, high=MAX_KERNEL, default=default),
+            "strides": maybe(sizes(rank, high=MAX_KERNEL)),
+            "padding": word("valid", "same", default="valid"),
+            **CHANNELS_LAST,
+        },
+        _windowed(rank),
+        settle=_own_stride,
+    )
+
 
 RULES = {
     **{
@@ -138,5 +171,12 @@ RULES = {
     **{
         f"SeparableConv{rank}D": _rule(FILTERS | _grid(rank, causal=rank == 1) | DEPTH, _separable(rank))
         for rank in (1, 2)
+    },
+    **{f"MaxPooling{rank}D": _pooling(rank, (2,) * rank) for rank in (1, 2, 3)},
+    **{f"AveragePooling{rank}D": _pooling(rank, REQUIRED) for rank in (1, 2, 3)},
+    **{
+        f"Global{name}Pooling{rank}D": Rule({**CHANNELS_LAST, "keepdims": flag(False)}, _over_all(rank))
+        for name in ("Max", "Average")
+        for rank in (1, 2, 3)
     },
 }

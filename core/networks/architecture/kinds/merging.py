@@ -8,11 +8,11 @@ from core.networks.architecture.options import MAX_INPUTS_OF_A_LAYER, Options, a
 from core.networks.architecture.rule import Rule, Shape, Work, pointwise, position, size
 
 
-def _broadcast(one: Shape, other: Shape) -> Shape:
+def _broadcast(shape: Shape, other: Shape) -> Shape:
     """Return the shape of the sum of both, in which axes of length 1 are broadcast. Raises ValueError."""
-    if len(one) != len(other) or any(m != n and 1 not in (m, n) for m, n in zip(one, other, strict=True)):
-        raise ValueError(f"its inputs have the unlike shapes {one} and {other}")
-    return tuple(n if m == 1 else m for m, n in zip(one, other, strict=True))
+    if len(shape) != len(other) or any(m != n and 1 not in (m, n) for m, n in zip(shape, other, strict=True)):
+        raise ValueError(f"its inputs have the unlike shapes {shape} and {other}")
+    return tuple(n if m == 1 else m for m, n in zip(shape, other, strict=True))
 
 
 def _each_value(_: Options, shapes: tuple[Shape, ...]) -> Work:
@@ -42,13 +42,13 @@ def _concatenate(options: Options, shapes: tuple[Shape, ...]) -> Work:
 
 
 def _dot(options: Options, shapes: tuple[Shape, ...]) -> Work:
-    one, other = shapes
+    left, right = shapes
     axes = options["axes"]
-    places = position(axes[0], len(one)), position(axes[1], len(other))
-    if max(len(one), len(other)) > 2 or one[places[0]] != other[places[1]]:
-        raise ValueError(f"its inputs of the shapes {one} and {other} have no product along the axes {axes}")
+    places = position(axes[0], len(left)), position(axes[1], len(right))
+    if max(len(left), len(right)) > 2 or left[places[0]] != right[places[1]]:
+        raise ValueError(f"its inputs of the shapes {left} and {right} have no product along the axes {axes}")
     rest = [n for shape, place in zip(shapes, places, strict=True) for i, n in enumerate(shape) if i != place]
-    flops = 2 * size(tuple(rest)) * one[places[0]]
+    flops = 2 * size(tuple(rest)) * left[places[0]]
     return Work(tuple(rest) or (1,), forward=flops, input_gradient=2 * flops)
 
 

@@ -108,17 +108,17 @@ def inner_work(rules: Mapping[str, Rule], options: Options, shape: Shape) -> Wor
 
 
 def _both_ways(options: Options, shapes: tuple[Shape, ...]) -> Work:
-    one = inner_work(CELLS, options, shapes[0])
-    *places, units = one.output
+    forward = inner_work(CELLS, options, shapes[0])
+    *places, units = forward.output
     side_by_side = options["merge_mode"] == "concat"
-    added = 0 if side_by_side else (2 if options["merge_mode"] == "ave" else 1) * size(one.output)
+    added = 0 if side_by_side else (2 if options["merge_mode"] == "ave" else 1) * size(forward.output)
     return Work(
-        output=(*places, 2 * units) if side_by_side else one.output,
-        weights=2 * one.weights,
-        forward=2 * one.forward + added,
-        weight_gradient=2 * one.weight_gradient + added,
-        input_gradient=2 * one.input_gradient,
-        internal=2 * (one.internal + size(one.output)),
+        output=(*places, 2 * units) if side_by_side else forward.output,
+        weights=2 * forward.weights,
+        forward=2 * forward.forward + added,
+        weight_gradient=2 * forward.weight_gradient + added,
+        input_gradient=2 * forward.input_gradient,
+        internal=2 * (forward.internal + size(forward.output)),
     )
 
 

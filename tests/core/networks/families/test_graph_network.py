@@ -5,11 +5,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import pytest
 
-from core.networks.architecture.build import build
 from core.networks.architecture.counts import ArchitectureError
 from core.networks.architecture.graph import INPUT, Graph, Layer, chain
 from core.networks.families.base import Choice
-from core.networks.families.graph_network import GraphNetwork
+from core.networks.families.graph_network import GraphNetwork, build
 
 
 class Example(GraphNetwork):

@@ -10,7 +10,7 @@ from core.rounds.answer.energy import energy_of
 from core.rounds.plan import ENERGY_SHARE, MOST_ENERGY_S
 from core.rounds.run import EnergyWindow, Run
 from core.studies.runner import Asking, Cancelled, StudyFailed
-from core.studies.sweep import windows
+from core.studies.sweep import closing as windows
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.protocol import CellFailed, RunBlock, WorkerError, WorkerLost
 from core.workload.spec import Target

@@ -13,10 +13,10 @@ from core.rounds.run import Run
 from core.studies.progress import Progress
 from core.studies.sweep import schedule
 from core.studies.sweep.choice import Choice
-from core.studies.sweep.focus import focus_of
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.rotation import Rotation
 from core.studies.sweep.supervisor import run_sweep
+from core.studies.sweep.timetable import Timetable
 from core.studies.sweep.workers import Workers
 from simulated.simulation import Curve, Fault, Machine, NoiseModel, random_ladder
 from simulated.sweeps import MemoryRecorder, new_run, plan, sweep
@@ -281,8 +281,8 @@ def test_the_choice_of_a_start_is_what_the_time_holds() -> None:
     machine = fork()
     ledger = Ledger(run, MemoryRecorder())
     workers = Workers(run.plan, ledger, tools_for(machine), lambda: 1e9)
-    choice = Choice(run.plan, ledger, workers, lambda _: focus_of(run), lambda: 30.0)
-    choice.tried.update(run.batches)
+    choice = Choice(run.plan, ledger, workers, Timetable(run.plan, machine.clock, 0.0, lambda: 0.0))
+    assert choice.tried == set(run.batches)
     assert choice.of_next_start(0.0) == ()
     assert set(choice.of_next_start(1e6)) <= set(run.batches)
 
