@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from core.base.money import NOTATION, VARIABLE, Money, usual
 from core.base.schema import UserError, explain
 from core.base.text import shown
-from core.cli.files import FILE, BadInput, read_bytes, refusing, together
+from core.cli.files import FILE, BadInput, F, read_bytes, refusing, together
 from core.cli.networks import flag_of, network_of, network_options
+from core.cli.plan_fields import plan_options
 from core.rounds.plan import SweepPlan
 from core.studies.sweep.proposal import with_proposed_budget
 from core.userdata.source import check_data, check_fits
@@ -31,7 +32,19 @@ workload_options = together(
     click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
 )
 """Flags of the mode and the optimizer."""
-plan_options = together(
+
+
+def input_options(usual: str | None, preprocess_us: str) -> Callable[[F], F]:
+    """Return a decorator with the flags of a tf.data pipeline; the arguments are defaults."""
+    return together(
+        plan_options(Pipeline, "prefetch", "parallel_calls", type=str, default=usual),
+        plan_options(Pipeline, "cache", "shuffle"),
+        plan_options(Pipeline, "preprocess_us", default=None, show_default=preprocess_us),
+        plan_options(Pipeline, "preprocess_python", "data"),
+    )
+
+
+sweep_options = together(
     click.option("--plan", "plan_file", type=FILE, help="All choices from a plan in JSON."),
     network_options(),
     workload_options,
@@ -52,13 +65,7 @@ plan_options = together(
     click.option("--crossover-width", type=float, help="The same for the crossover."),
     click.option("--margin", type=float, help="Margin to be faster by, 0.05 being 5 %."),
     click.option("--pipeline", type=click.Choice(get_args(PipelineKind)), default="resident", show_default=True),
-    click.option("--prefetch", help="tfdata: off, a number of batches, or auto."),
-    click.option("--parallel-calls", help="tfdata: parallel map calls, or auto."),
-    click.option("--cache", is_flag=True, help="tfdata: cache the samples."),
-    click.option("--shuffle", is_flag=True, help="tfdata: shuffle the samples."),
-    click.option("--preprocess-us", type=float, help="tfdata: work a sample in the map, in µs."),
-    click.option("--preprocess-python", is_flag=True, help="tfdata: that work is Python code."),
-    click.option("--data", help="tfdata: own data, an .npy, .npz or TFRecord file or a folder of images."),
+    input_options(None, "0"),
     click.option("--no-trace", is_flag=True, help="No profiler traces at the end."),
 )
 """Every choice of a plan as a flag."""

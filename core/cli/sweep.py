@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from core.base.numbers import byte_size
-from core.cli.choices import make_plan, plan_options
+from core.cli.choices import make_plan, sweep_options
 from core.cli.files import BadInput, refusing
 from core.cli.model_code import launcher_for
 from core.cli.study_command import Asked, History, study_command
@@ -26,7 +26,7 @@ from core.workload.spec import Target
 
 
 @study_command(SWEEP)
-@plan_options
+@sweep_options
 @click.option(
     "--compare",
     type=click.Choice([*PRESETS, LOOK]),

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from core.base.fields import PlanField, fields_of
 from core.base.numbers import table_number
 from core.base.schema import UserError, explain
 from core.networks.families import Choice, Network, families
@@ -42,6 +43,22 @@ class Checks:
         except ValueError as error:
             self.errors[field] = str(error)
         return None
+
+    def fields(self, plan: type, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the plan's values of its described fields among ``given``, in the page's units; wrong ones as None."""
+        known = {name: field for name, field in fields_of(plan).items() if name in given}
+        return {name: self.field(field, given[name]) for name, field in known.items()}
+
+    def field(self, field: PlanField, value: Any) -> Any:
+        """Return the plan's value of one field; None, with a sentence in ``errors``, outside its limits."""
+        if field.type not in (int, float) or isinstance(value, str):
+            return value
+        return self.attempt(field.name, lambda: field.of_plan(value))
+
+    def outcome(self, field: str, make: Callable[[], P], source: Source | None = None) -> Outcome[P]:
+        """Return the outcome: the plan that ``make`` returns if nothing was refused; its own refusal is ``field``'s."""
+        plan = None if self.errors else self.attempt(field, make)
+        return Outcome(plan, self.errors, source)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ PAGE = StudyPage(RESOLUTION, "What can this machine show?", ":material/straighte
 
 def show() -> None:
     """Draw the button or the progress, and the study in the address, else the newest."""
-    PAGE.frame(_form, _result, _before)
+    PAGE.flow(_form, _result, _before)
 
 
 def _form(busy: str | None, top: Any) -> ResolutionPlan:

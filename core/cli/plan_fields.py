@@ -1,0 +1,95 @@
+"""Options of commands made from the descriptions of plans' fields, and the document that lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import click
+
+from core.base.fields import PlanField, fields_of
+
+HEAD = """# Fields of plans
+
+Made from the plans: the field of a page and the flag of a command are one, and so are their limits, in the unit of the
+page.
+"""
+
+
+class PlanOption(click.Option):
+    """The option of a plan's field."""
+
+    field: PlanField
+
+
+def plan_options(plan: type, *names: str, **look: Any) -> Callable[[Any], Any]:
+    """Return a decorator with an option for each named field of a plan.
+
+    ``look`` replaces arguments of :func:`click.option`, such as the default of a flag that may be left out.
+    """
+
+    def decorate(function: Any) -> Any:
+        for name in reversed(names):
+            function = field_option(fields_of(plan)[name], **look)(function)
+        return function
+
+    return decorate
+
+
+def field_option(field: PlanField, flag: str = "", **look: Any) -> Callable[[Any], Any]:
+    """Return the decorator with the option of one field; a value of the plan's own types, or text to be parsed."""
+    values: dict[str, Any] = {"help": _help(field, not look), "default": None}
+    if field.type is bool:
+        values |= {"is_flag": True, "default": False}
+        values |= {"default": True, "flag_value": False} if field.default is True else {}
+    elif get_origin(field.type) is Literal:
+        values["type"] = click.Choice(get_args(field.type))
+    elif field.type in (int, float):
+        values["type"] = field.type
+    if isinstance(field.default, int | float | str) and not isinstance(field.default, bool):
+        values["default"] = field.default
+    values |= look
+    if not isinstance(values["default"], bool):
+        values.setdefault("show_default", values["default"] is not None)
+    option = click.option(flag or field.flag, field.name, cls=PlanOption, **values)
+
+    def decorate(function: Any) -> Any:
+        made = option(function)
+        made.__click_params__[-1].field = field
+        return made
+
+    return decorate
+
+
+def _help(field: PlanField, usual: bool) -> str:
+    """Return the help: unit, meaning, and with ``usual`` what stands for no value."""
+    about = field.about
+    unit = f"In {about.unit}. " if about.unit and about.scale == 1 else ""
+    return f"{unit}{about.help}{f' Default: {about.empty}.' if about.empty and usual else ''}"
+
+
+def document(commands: Mapping[str, click.Command]) -> str:
+    """Return docs/fields.md: one table per command that takes fields of a plan."""
+    lines = [HEAD]
+    for name, command in sorted(commands.items()):
+        if options := [option for option in command.params if isinstance(option, PlanOption)]:
+            lines += [f"## `{name}`", "", *_table(options), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _table(options: Iterable[PlanOption]) -> list[str]:
+    head = ["| flag | on a page | limits | default | meaning |", "| --- | --- | --- | --- | --- |"]
+    return head + [
+        f"| `{option.opts[0]}` | {field.label} | {field.limits} | {_default(option)} | {field.about.help} |"
+        for option in options
+        for field in (option.field,)
+    ]
+
+
+def _default(option: PlanOption) -> str:
+    """Return the default of a flag, in the unit of the page."""
+    if isinstance(option.show_default, str):
+        return option.show_default
+    if isinstance(option.default, bool):
+        return "yes" if option.default else "no"
+    return option.field.about.empty if option.default is None else str(option.field.on_page(option.default))
