@@ -65,6 +65,9 @@ def _help(field: PlanField, usual: bool) -> str:
     """Return the help: unit, meaning, and with ``usual`` what stands for no value."""
     about = field.about
     unit = f"In {about.unit}. " if about.unit and about.scale == 1 else ""
+    unit = "As a share, 0.05 being 5 %. " if about.unit == "%" else unit
+    if field.default is True:
+        return f"Leave out: {about.help[0].lower()}{about.help[1:]}"
     return f"{unit}{about.help}{f' Default: {about.empty}.' if about.empty and usual else ''}"
 
 

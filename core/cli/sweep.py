@@ -57,7 +57,7 @@ def _preset(context: click.Context) -> str | None:
     mode = PRESETS[name].mode if name in PRESETS else None
     usual: dict[str, Any] = {} if mode is None else {"mode": mode}
     if name == LOOK:
-        usual = {"batches": ",".join(map(str, LOOK_BATCHES)), "no_refine": True, "no_trace": True}
+        usual = {"batches": ",".join(map(str, LOOK_BATCHES)), "refine": False, "trace": False}
     for option, value in usual.items():
         if context.get_parameter_source(option) is not ParameterSource.COMMANDLINE:
             context.params[option] = value

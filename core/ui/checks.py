@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from core.base.fields import PlanField, fields_of
+from core.base.fields import About, PlanField, fields_of
 from core.base.numbers import table_number
 from core.base.schema import UserError, explain
 from core.networks.families import Choice, Network, families
@@ -19,7 +19,16 @@ from core.userdata.arrays import DataError
 from core.userdata.source import Source
 from core.workload.execution import same
 from core.workload.names import full_name
-from core.workload.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload, refuse_mode
+from core.workload.spec import (
+    MAX_BATCH,
+    MAX_BUDGET_S,
+    MIN_BATCH,
+    MIN_BUDGET_S,
+    Target,
+    Workload,
+    geometric_grid,
+    refuse_mode,
+)
 
 OWN_ARCHITECTURE = "own"
 """The family whose networks come from a file instead of sizes."""
@@ -54,6 +63,11 @@ class Checks:
         if field.type not in (int, float) or isinstance(value, str):
             return value
         return self.attempt(field.name, lambda: field.of_plan(value))
+
+    def grid(self, ends: Sequence[PlanField], *values: int | None) -> tuple[int, ...] | None:
+        """Return the batch sizes of a range whose fields are ``ends``; where it is impossible, that is of batches."""
+        low, high = (self.field(field, value) for field, value in zip(ends, values, strict=True))
+        return None if low is None or high is None else self.attempt("batches", lambda: geometric_grid(low, high))
 
     def outcome(self, field: str, make: Callable[[], P], source: Source | None = None) -> Outcome[P]:
         """Return the outcome: the plan that ``make`` returns if nothing was refused; its own refusal is ``field``'s."""
@@ -103,6 +117,15 @@ def _read_network(architecture: Network | str | None) -> Network:
     if isinstance(architecture, Network):
         return architecture
     raise UserError(architecture or "Choose a file with your architecture: Keras JSON or a .keras file.")
+
+
+def range_fields(low: int, high: int, help: str = "") -> tuple[PlanField, PlanField]:
+    """Return the fields of the smallest and the largest batch of a range, with these defaults."""
+    doubling = "Doublings from the smallest to the largest."
+    return (
+        PlanField("low", About("Smallest batch", doubling), int, low, MIN_BATCH, high=MAX_BATCH),
+        PlanField("high", About("Largest batch", help or doubling), int, high, MIN_BATCH, high=MAX_BATCH),
+    )
 
 
 def size_field(choice: Choice) -> str:

@@ -17,7 +17,7 @@ class Plan(Frozen):
     batch: Annotated[Size, Field(ge=4), About("Reference batch")] = 64
     width: Annotated[float, Field(gt=0, le=1), About("Interval", unit="%", scale=0.01, step=5.0)] = 0.25
     rate: Annotated[Annotated[float, Field(gt=0, le=100)] | None, About("Learning rate", empty="Keras's")] = None
-    trace: Annotated[bool, About("Traces")] = True
+    trace: Annotated[bool, About("Traces", "Profiler traces.")] = True
     limit_bytes: Annotated[int, Field(ge=10**8, le=10**14), About("Memory limit", unit="GB", scale=1e9)]
     name: str = ""
 
