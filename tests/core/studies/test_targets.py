@@ -36,7 +36,7 @@ PLANS: dict[str, Any] = {
     "host": HostPlan(),
     "fleet": FleetPlan(sweep=plan()),
     "scaling": scaling_plan(),
-    "resolution": resolution_plan(WORK, GPU, (1, 8)),
+    "resolution": resolution_plan(WORK, GPU, (1, 8), 60.0),
     "validation": validations.plan(),
 }
 
