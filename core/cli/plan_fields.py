@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import click
 
-from core.base.fields import PlanField, fields_of
+from core.base.fields import MISSING, PlanField, fields_of
 
 HEAD = """# Fields of plans
 
@@ -37,8 +37,12 @@ def plan_options(plan: type, *names: str, **look: Any) -> Callable[[Any], Any]:
 
 
 def field_option(field: PlanField, flag: str = "", **look: Any) -> Callable[[Any], Any]:
-    """Return the decorator with the option of one field; a value of the plan's own types, or text to be parsed."""
-    values: dict[str, Any] = {"help": _help(field, not look), "default": None}
+    """Return the decorator with the option of one field; a value of the plan's own types, or text to be parsed.
+
+    The parameter has the name of the field, or of another ``flag``.
+    """
+    is_shown = isinstance(field.default, int | float | str) and not isinstance(field.default, bool)
+    values: dict[str, Any] = {"help": _help(field), "default": field.default if is_shown else None}
     if field.type is bool:
         values |= {"is_flag": True, "default": False}
         values |= {"default": True, "flag_value": False} if field.default is True else {}
@@ -46,12 +50,10 @@ def field_option(field: PlanField, flag: str = "", **look: Any) -> Callable[[Any
         values["type"] = click.Choice(get_args(field.type))
     elif field.type in (int, float):
         values["type"] = field.type
-    if isinstance(field.default, int | float | str) and not isinstance(field.default, bool):
-        values["default"] = field.default
     values |= look
-    if not isinstance(values["default"], bool):
-        values.setdefault("show_default", values["default"] is not None)
-    option = click.option(flag or field.flag, field.name, cls=PlanOption, **values)
+    if field.type is not bool:
+        values.setdefault("show_default", True if values["default"] is not None else _usual(field))
+    option = click.option(*((flag,) if flag else (field.flag, field.name)), cls=PlanOption, **values)
 
     def decorate(function: Any) -> Any:
         made = option(function)
@@ -61,14 +63,19 @@ def field_option(field: PlanField, flag: str = "", **look: Any) -> Callable[[Any
     return decorate
 
 
-def _help(field: PlanField, usual: bool) -> str:
-    """Return the help: unit, meaning, and with ``usual`` what stands for no value."""
+def _usual(field: PlanField) -> str:
+    """Return what stands for a flag that is left out."""
+    return field.about.empty or ("" if field.default in (None, MISSING) else f"{field.default:g}")
+
+
+def _help(field: PlanField) -> str:
+    """Return the help: unit and meaning."""
     about = field.about
-    unit = f"In {about.unit}. " if about.unit and about.scale == 1 else ""
-    unit = "As a share, 0.05 being 5 %. " if about.unit == "%" else unit
     if field.default is True:
         return f"Leave out: {about.help[0].lower()}{about.help[1:]}"
-    return f"{unit}{about.help}{f' Default: {about.empty}.' if about.empty and usual else ''}"
+    if about.unit == "%":
+        return f"As a share, 0.05 being 5 %. {about.help}"
+    return f"In {about.unit}. {about.help}" if about.unit and about.scale == 1 else about.help
 
 
 def document(commands: Mapping[str, click.Command]) -> str:
@@ -95,4 +102,4 @@ def _default(option: PlanOption) -> str:
         return option.show_default
     if isinstance(option.default, bool):
         return "yes" if option.default else "no"
-    return option.field.about.empty if option.default is None else str(option.field.on_page(option.default))
+    return "" if option.default is None else str(option.field.on_page(option.default))

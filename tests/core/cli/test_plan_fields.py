@@ -37,7 +37,7 @@ def test_flags_give_the_fields_of_the_plan(arguments: tuple[str, ...], given: di
 def test_the_help_has_unit_default_and_what_an_omitted_flag_means() -> None:
     text = " ".join(CliRunner().invoke(command, "--help").output.split())
     assert "--budget FLOAT In seconds. For all of it. [default: 60.0]" in text
-    assert "--rate FLOAT Default: Keras's." in text
+    assert "--rate FLOAT [default: (Keras's)]" in text
 
 
 def test_the_document_is_made_from_the_plans() -> None:
