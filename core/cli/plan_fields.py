@@ -21,6 +21,11 @@ class PlanOption(click.Option):
 
     field: PlanField
 
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return the default and the like; one in words goes without the parentheses that click adds."""
+        extra = super().get_help_extra(ctx)
+        return {**extra, "default": self.show_default} if isinstance(self.show_default, str) else extra
+
 
 def plan_options(plan: type, *names: str, **look: Any) -> Callable[[Any], Any]:
     """Return a decorator with an option for each named field of a plan.
@@ -52,7 +57,7 @@ def field_option(field: PlanField, flag: str = "", **look: Any) -> Callable[[Any
         values["type"] = field.type
     values |= look
     if field.type is not bool:
-        values.setdefault("show_default", True if values["default"] is not None else _usual(field))
+        values.setdefault("show_default", True if values["default"] is not None else _usual(field) or False)
     option = click.option(*((flag,) if flag else (field.flag, field.name)), cls=PlanOption, **values)
 
     def decorate(function: Any) -> Any:
@@ -69,13 +74,13 @@ def _usual(field: PlanField) -> str:
 
 
 def _help(field: PlanField) -> str:
-    """Return the help: unit and meaning."""
+    """Return the help: name, unit and meaning."""
     about = field.about
     if field.default is True:
         return f"Leave out: {about.help[0].lower()}{about.help[1:]}"
-    if about.unit == "%":
-        return f"As a share, 0.05 being 5 %. {about.help}"
-    return f"In {about.unit}. {about.help}" if about.unit and about.scale == 1 else about.help
+    name = field.label if about.scale == 1 else about.label
+    share = ", as a share (0.05 for 5 %)" if about.unit == "%" else ""
+    return f"{name}{share}. {about.help}".rstrip()
 
 
 def document(commands: Mapping[str, click.Command]) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from core.base.fields import About, PlanField, fields_of
-from core.base.numbers import table_number
 from core.base.schema import UserError, explain
 from core.networks.families import Choice, Network, families
 from core.userdata.arrays import DataError
@@ -21,9 +20,7 @@ from core.workload.execution import same
 from core.workload.names import full_name
 from core.workload.spec import (
     MAX_BATCH,
-    MAX_BUDGET_S,
     MIN_BATCH,
-    MIN_BUDGET_S,
     Target,
     Workload,
     geometric_grid,
@@ -34,7 +31,6 @@ OWN_ARCHITECTURE = "own"
 """The family whose networks come from a file instead of sizes."""
 P = TypeVar("P")
 T = TypeVar("T")
-N = TypeVar("N", int, float)
 
 
 class Checks:
@@ -150,18 +146,6 @@ def _checked_size(choice: Choice, value: int | None) -> int:
         given = "is empty" if value is None else f"is {value:,}"
         raise UserError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
     return value
-
-
-def checked_number(name: str, value: N | None, low: float, high: float, unit: str = "") -> N:
-    """Return a number within its limits. Raises UserError."""
-    if value is None or not low <= value <= high:
-        raise UserError(f"{name} must lie between {table_number(low)} and {table_number(high)}{unit}.")
-    return value
-
-
-def checked_budget(value: float | None, least_s: float = MIN_BUDGET_S) -> float:
-    """Return the budget in seconds. Raises UserError."""
-    return float(checked_number("The budget", value, least_s, MAX_BUDGET_S, " seconds"))
 
 
 def checked_targets(

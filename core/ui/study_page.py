@@ -225,11 +225,11 @@ def _share(snapshot: Snapshot) -> float:
     return share
 
 
-def choices_beside() -> tuple[DeltaGenerator, DeltaGenerator]:
+def choices_beside(label: str = "Choices") -> tuple[DeltaGenerator, DeltaGenerator]:
     """Return two places in one line: for a button with its plan, and for the folded fields that decide it."""
     row = st.container(horizontal=True, vertical_alignment="center")
     top = row.container(horizontal=True, vertical_alignment="center")
-    return top, row.popover("Choices", icon=":material/tune:")
+    return top, row.popover(plain(label), icon=":material/tune:")
 
 
 def impossible(count: int) -> str:
@@ -242,7 +242,7 @@ class StudyPage(Generic[P, R]):
     """One page, or part of a page, about one kind.
 
     ``button`` is its start button's label. ``address`` is a study's query parameter. ``counts`` returns how much of a
-    running study is done.
+    running study is done, ``choices`` the label of the fields that are folded beside a result.
     """
 
     def __init__(
@@ -252,8 +252,10 @@ class StudyPage(Generic[P, R]):
         icon: str = ":material/play_arrow:",
         address: str = "study",
         counts: Callable[[Snapshot], str] | None = None,
+        choices: str = "Choices",
     ) -> None:
         self.kind, self.button, self._icon, self.address, self._counts = kind, button, icon, address, counts
+        self._choices = choices
 
     def start(self, plan: P) -> None:
         """Start a study; its result replaces the one in the address."""
@@ -444,7 +446,7 @@ class StudyPage(Generic[P, R]):
         """
         if registry.read_only():
             return
-        top, choices = choices_beside() if shown is not None else (st.container(), st.container())
+        top, choices = choices_beside(self._choices) if shown is not None else (st.container(), st.container())
         example = shown is not None and self.is_example(shown[0])
         explained = shown is None or example
         with choices:

@@ -36,8 +36,8 @@ def test_flags_give_the_fields_of_the_plan(arguments: tuple[str, ...], given: di
 
 def test_the_help_has_unit_default_and_what_an_omitted_flag_means() -> None:
     text = " ".join(CliRunner().invoke(command, "--help").output.split())
-    assert "--budget FLOAT In seconds. For all of it. [default: 60.0]" in text
-    assert "--rate FLOAT [default: (Keras's)]" in text
+    assert "--budget FLOAT Budget (seconds). For all of it. [default: 60.0]" in text
+    assert "--rate FLOAT Learning rate. [default: Keras's]" in text
 
 
 def test_the_document_is_made_from_the_plans() -> None:
@@ -50,4 +50,16 @@ def test_every_measuring_command_has_fields_of_its_plan() -> None:
         for name, made in commands.commands.items()
         if any(isinstance(option, PlanOption) for option in made.params)
     }
-    assert {"pipeline", "sweep"} <= described
+    measuring = {
+        "sweep",
+        "check",
+        "resolution",
+        "fleet",
+        "diagnose",
+        "pipeline",
+        "frontier",
+        "scaling",
+        "memory",
+        "batch",
+    }
+    assert measuring <= described
