@@ -4,4 +4,4 @@ from core.ui import navigation
 from core.ui.scaling import form, page
 
 navigation.guard()
-page.show(form.show)
+page.PAGE.frame(page.QUESTION, form.show, page.result, page.before, page.so_far)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from core.base.evidence import note_lines
+from core.base.fields import fields_of
 from core.base.numbers import moment, table
 from core.base.text import in_lines, json_text, sentence_case
 from core.cli.choices import currency_option
@@ -26,6 +27,7 @@ from core.cli.files import (
 )  # fmt: skip
 from core.cli.model_code import launcher_for, model_permission
 from core.cli.networks import flag_of
+from core.cli.plan_fields import field_option, plan_options
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
 from core.cli.verdict import answer_of
@@ -38,7 +40,7 @@ from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
 from core.studies.noise.export import measured_sentence
 from core.studies.noise.kind import GRADIENT_NOISE
-from core.studies.noise.record import DEFAULT_BATCH, DEFAULT_BUDGET_S, NoisePlan, NoiseStudy
+from core.studies.noise.record import NoisePlan, NoiseStudy
 from core.userdata.source import RANDOM_LABELS, check_labelled
 from core.workload.spec import Target
 
@@ -48,7 +50,7 @@ MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_targe
 @click.command("batch")
 @click.argument("path", type=FILE)
 @click.option("--noise", type=FILE, help="A noise study measured before, in JSON.")
-@click.option("--budget", "budget_s", type=float, help=f"Measure one now; seconds ({DEFAULT_BUDGET_S:.0f}).")
+@plan_options(NoisePlan, "budget_s", default=None, help="Measure one now, for so many seconds.")
 @click.option(
     "--memory",
     "memory_files",
@@ -56,10 +58,8 @@ MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_targe
     type=FILE,
     help="What “memory --out” wrote for one of the run's targets; once for each.",
 )
-@click.option("--data", help="Your own labelled data for it (default: the task of a teacher network).")
-@click.option("--target-loss", type=float, help="Held-out loss to train to (default: half of the untrained).")
-@click.option("--learning-rate", type=float, help="Of that training (default: Keras's for the optimizer).")
-@click.option("--noise-batch", type=int, help=f"Reference batch that trains (default: {DEFAULT_BATCH}).")
+@plan_options(NoisePlan, "data", "target_loss", "learning_rate")
+@field_option(fields_of(NoisePlan)["batch"], "--noise-batch", default=None)
 @click.option("--noise-target", help="Where it trains (default: cpu).")
 @click.option("--price", "prices", multiple=True, help="An hour on a target, such as cpu=0.20; once for each.")
 @currency_option

@@ -14,11 +14,12 @@ from core.base.schema import parse_json
 from core.base.text import json_text, shown
 from core.cli.check_plan import Wanted, check_asked
 from core.cli.files import FILE, BadInput, Failure, check_writable, conclude, json_flag, read_file, refusing, write_out
+from core.cli.plan_fields import plan_options
 from core.cli.study_command import History, measured, stop_signals
 from core.cli.terminal import say
 from core.studies.check.answer import CheckAnswer, Finding, check_answer
 from core.studies.check.export import LIST, asv_files, bencher_data, check_data, check_markdown, check_text
-from core.studies.check.record import DEFAULT_CHECK_S, CheckRecord
+from core.studies.check.record import CheckPlan, CheckRecord
 from core.studies.check.run import CHECK
 from core.studies.runner import Stop
 
@@ -83,10 +84,10 @@ STOPPED = "Stopped before there was anything to compare; it is not clear whether
 @click.argument("path", type=FILE, metavar="BASELINE")
 @click.option("--against", metavar="DIR_OR_COMMIT", help="Measure this checkout of your code, in turn with this one.")
 @click.option("--model", metavar="PACKAGE.MODULE:FUNCTION", help="Your own code that the baseline was measured with.")
-@click.option("--max-slowdown", help="What is allowed, such as 0.05 or 5 % (default: 0.05 with --against, else 0.15).")
-@click.option("--budget", "budget_s", type=float, default=DEFAULT_CHECK_S, show_default=True, help="Seconds.")
+@plan_options(CheckPlan, "max_slowdown", type=str)
+@plan_options(CheckPlan, "budget_s")
 @click.option("--target", help="Which of the baseline's targets, as commands write it (default: the first).")
-@click.option("--batches", help="Range low:high or list 1,8,64 (default: the baseline's smallest and a large one).")
+@plan_options(CheckPlan, "batches")
 @click.option("--format", "form", type=click.Choice(["text", "md"]), default="text", show_default=True)
 @json_flag
 @click.option("--out", type=FILE, help="Write that JSON, with all that was measured.")

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from core.base.money import NOTATION, VARIABLE, Money, usual
 from core.base.schema import UserError, explain
 from core.base.text import shown
-from core.cli.files import FILE, BadInput, read_bytes, refusing, together
+from core.cli.files import FILE, BadInput, F, read_bytes, refusing, together
 from core.cli.networks import flag_of, network_of, network_options
+from core.cli.plan_fields import plan_options
 from core.rounds.plan import SweepPlan
 from core.studies.sweep.proposal import with_proposed_budget
 from core.userdata.source import check_data, check_fits
@@ -22,6 +23,7 @@ from core.workload.spec import Mode, Optimizer, Pipeline, PipelineKind, Target, 
 
 MAX_PLAN_BYTES = 1_000_000
 DEFAULT_BATCHES = "1:1024"
+OF_THE_PLAN = ("refine", "budget_s", "step_width", "crossover_width", "margin", "trace")
 FLAGS = ("cache", "shuffle", "preprocess_python")  # boolean flags of a pipeline
 NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store", "model", "as_json"}
 
@@ -31,7 +33,19 @@ workload_options = together(
     click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
 )
 """Flags of the mode and the optimizer."""
-plan_options = together(
+
+
+def input_options(usual: str | None, preprocess_us: str) -> Callable[[F], F]:
+    """Return a decorator with the flags of a tf.data pipeline; the arguments are defaults."""
+    return together(
+        plan_options(Pipeline, "prefetch", "parallel_calls", type=str, default=usual),
+        plan_options(Pipeline, "cache", "shuffle"),
+        plan_options(Pipeline, "preprocess_us", default=None, show_default=preprocess_us),
+        plan_options(Pipeline, "preprocess_python", "data"),
+    )
+
+
+sweep_options = together(
     click.option("--plan", "plan_file", type=FILE, help="All choices from a plan in JSON."),
     network_options(),
     workload_options,
@@ -40,26 +54,13 @@ plan_options = together(
         multiple=True,
         help="One to six targets, such as cpu,threads=1 gpu:0; the first is the baseline (default: the machine's).",
     ),
-    click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="Range low:high or list 1,8,64."),
-    click.option("--no-refine", is_flag=True, help="Only these batches, none between them."),
-    click.option(
-        "--budget",
-        "budget_s",
-        type=float,
-        help="Seconds for the whole sweep (default: 90, more where starts are slow).",
-    ),
-    click.option("--step-width", type=float, help="Relative width of a step time's 95 % interval that is enough."),
-    click.option("--crossover-width", type=float, help="The same for the crossover."),
-    click.option("--margin", type=float, help="Margin to be faster by, 0.05 being 5 %."),
+    plan_options(SweepPlan, "batches", default=DEFAULT_BATCHES),
+    plan_options(SweepPlan, "refine"),
+    plan_options(SweepPlan, "budget_s", default=None),
+    plan_options(SweepPlan, "step_width", "crossover_width", "margin"),
     click.option("--pipeline", type=click.Choice(get_args(PipelineKind)), default="resident", show_default=True),
-    click.option("--prefetch", help="tfdata: off, a number of batches, or auto."),
-    click.option("--parallel-calls", help="tfdata: parallel map calls, or auto."),
-    click.option("--cache", is_flag=True, help="tfdata: cache the samples."),
-    click.option("--shuffle", is_flag=True, help="tfdata: shuffle the samples."),
-    click.option("--preprocess-us", type=float, help="tfdata: work a sample in the map, in µs."),
-    click.option("--preprocess-python", is_flag=True, help="tfdata: that work is Python code."),
-    click.option("--data", help="tfdata: own data, an .npy, .npz or TFRecord file or a folder of images."),
-    click.option("--no-trace", is_flag=True, help="No profiler traces at the end."),
+    input_options(None, "0"),
+    plan_options(SweepPlan, "trace"),
 )
 """Every choice of a plan as a flag."""
 
@@ -81,11 +82,8 @@ def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target
             "workload": workload_of(given),
             "targets": tuple(map(Target.parse, given["targets"])) or default_targets(),
             "batches": parse_batches(given["batches"]),
-            "refine": not given["no_refine"],
-            "trace": not given["no_trace"],
             "pipeline": {"kind": given["pipeline"]} | pipeline_options(given),
-            "budget_s": given["budget_s"],
-            **{field: given[field] for field in ("step_width", "crossover_width", "margin")},
+            **{name: given[name] for name in OF_THE_PLAN},
         }
         plan = SweepPlan.model_validate({field: value for field, value in data.items() if value is not None})
         plan = plan if given["budget_s"] is not None else with_proposed_budget(plan)

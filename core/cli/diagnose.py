@@ -10,22 +10,22 @@ from core.base.text import sentence_case
 from core.cli.devices import is_this_machine
 from core.cli.files import FILE, BadInput, read_file, refusing
 from core.cli.model_code import launcher_for, model_permission
+from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.cli.verdict import answer_of
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.diagnosis.kind import DIAGNOSIS
-from core.studies.diagnosis.run import DEFAULT_BUDGET_S, DiagnosisPlan, default_batch, default_target
+from core.studies.diagnosis.run import DiagnosisPlan, default_batch, default_target
 from core.studies.kind import Context
 from core.workload.names import all_of
-from core.workload.spec import MAX_BATCH, MIN_BATCH
 
 
 @study_command(DIAGNOSIS, "diagnose")
 @click.argument("path", type=FILE)
-@click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds, in all.")
+@plan_options(DiagnosisPlan, "budget_s")
 @click.option("--target", help="Which of the run's targets, as commands write it (default: the GPU, else the second).")
-@click.option("--batch", type=int, help="At which batch (default: the largest at which the target is slower).")
+@plan_options(DiagnosisPlan, "batch")
 @model_permission
 def diagnose_command(given: dict[str, Any], _: History) -> Asked:
     """Try every remedy for one target of the run in PATH, and say what each gains here and does to the crossover.
@@ -45,8 +45,6 @@ def _choices(run: Run, answer: Answer, target: str | None, batch: int | None) ->
     """Return the index of the target, and the batch. Raises BadInput."""
     if target is not None and target not in run.target_names:
         raise BadInput(f"“{target}” is no target of this run; it has {all_of(run.target_names)}.")
-    if batch is not None and not MIN_BATCH <= batch <= MAX_BATCH:
-        raise BadInput(f"Batch {batch} is not possible; accepted are {MIN_BATCH} to {MAX_BATCH:,}.")
     index = default_target(run) if target is None else run.target_names.index(target)
     if not any(cell.target == index for cell in answer.cells):
         raise BadInput(

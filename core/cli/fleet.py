@@ -17,6 +17,7 @@ from core.base.text import shown
 from core.cli.choices import currency_option, read_plan
 from core.cli.files import FILE, BadInput, Failure, check_writable, json_flag, read_bytes, refusing
 from core.cli.lists import ListsCommand
+from core.cli.plan_fields import plan_options
 from core.cli.study_command import NOTHING, History, answered, stop_signals, store_option
 from core.cli.terminal import say, shown_progress
 from core.rounds.run import Run, RunRecord
@@ -31,16 +32,13 @@ from core.studies.runner import Cancelled, NullRecorder, Recorder, Stop, StudyFa
 from core.studies.sweep.ledger import Ledger
 from core.workload.spec import MAX_BUDGET_S
 
-DEFAULT_WAIT_S = 3600.0
-
 
 @click.command("fleet", ListsCommand)
 @click.argument("path", type=FILE, metavar="[PLAN]", required=False)
 @click.option("--machines", multiple=True, metavar="LABEL=VALUE,…", help="A machine with these labels; once for each.")
-@click.option("--each", metavar="LABEL", help="One machine for each value of this label.")
+@plan_options(FleetPlan, "each", metavar="LABEL")
 @click.option("--address", envvar="BREAKEVEN_RAY_ADDRESS", help="Of a Ray cluster: auto, host:port or ray://host:port.")
-@click.option("--wait", "wait_s", type=click.FloatRange(1, MAX_BUDGET_S), default=DEFAULT_WAIT_S, show_default=True,
-              help="Seconds that a machine may stay busy with other work.")  # fmt: skip
+@plan_options(FleetPlan, "wait_s", type=click.FloatRange(1, MAX_BUDGET_S))
 @click.option("--collect", multiple=True, type=FILE, help="Files of runs, one for each machine, in place of PLAN.")
 @click.option("--price", "prices", multiple=True, help="An hour of a machine, such as node1=2.50; once for each.")
 @click.option("--priced-on", help="The day of the prices, such as 2026-11-01 (default: today).")

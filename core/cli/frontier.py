@@ -11,17 +11,11 @@ from core.cli.choices import workload_options
 from core.cli.files import refusing
 from core.cli.model_code import launcher_of
 from core.cli.networks import size_options, sizes_of
+from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices
 from core.studies.frontier.kind import FRONTIER
-from core.studies.frontier.record import (
-    AXES,
-    DEFAULT_BUDGET_S,
-    FrontierPlan,
-    buildable_widths,
-    growing_families,
-    parse_values,
-)
+from core.studies.frontier.record import AXES, FrontierPlan, buildable_widths, growing_families, parse_values
 from core.workload.spec import Target
 
 
@@ -34,7 +28,7 @@ from core.workload.spec import Target
 @size_options()
 @workload_options
 @click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's).")
-@click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds.")
+@plan_options(FrontierPlan, "budget_s")
 def frontier_command(given: dict[str, Any], _: History) -> Asked:
     """Map where the second target is faster over depth, width and batch, measuring mostly where it is not clear."""
     with refusing():

@@ -12,12 +12,13 @@ from core.cli.devices import target_of
 from core.cli.files import refusing
 from core.cli.model_code import launcher_for
 from core.cli.networks import network_options
+from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import available_memory_bytes, capture_environment, list_devices
 from core.studies.kind import Context
 from core.studies.memory.answer import predict_memory
 from core.studies.memory.kind import MEMORY
-from core.studies.memory.record import DEFAULT_BUDGET_S, MemoryPlan, default_limit_bytes, parse_bytes
+from core.studies.memory.record import MemoryPlan, default_limit_bytes, parse_bytes
 from core.studies.memory.run import MemorySearch
 from core.workload.spec import Target
 
@@ -26,8 +27,8 @@ from core.workload.spec import Target
 @network_options()
 @workload_options
 @click.option("--target", help="Such as cpu or gpu:0,precision=mixed_float16 (default: the GPU, else the CPU).")
-@click.option("--limit", help="Memory it may use, such as 4GB (default: 90 % of what is free; most of a GPU).")
-@click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds.")
+@plan_options(MemoryPlan, "limit_bytes", type=str)
+@plan_options(MemoryPlan, "budget_s")
 def memory_command(given: dict[str, Any], history: History) -> Asked:
     """Find the largest batch that fits into a memory limit: predict it, then try batches in processes that keep it.
 
@@ -46,7 +47,7 @@ def memory_command(given: dict[str, Any], history: History) -> Asked:
 
 def _plan(given: dict[str, Any]) -> MemoryPlan:
     target, workload = target_of(given["target"]), workload_of(given)
-    limit = _limit_bytes(target) if given["limit"] is None else parse_bytes(given["limit"])
+    limit = _limit_bytes(target) if given["limit_bytes"] is None else parse_bytes(given["limit_bytes"])
     values = {"workload": workload, "target": target, "limit_bytes": limit, "budget_s": given["budget_s"]}
     return MemoryPlan.model_validate(values)
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from core.cli.choices import pipeline_options, workload_of, workload_options
+from core.cli.choices import input_options, pipeline_options, workload_of, workload_options
 from core.cli.devices import target_of
 from core.cli.files import refusing
 from core.cli.model_code import launcher_for
 from core.cli.networks import network_options
+from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.studies.pipeline.kind import PIPELINE
-from core.studies.pipeline.plan import DEFAULT_BASE, DEFAULT_BATCH, DEFAULT_BUDGET_S, PipelinePlan
+from core.studies.pipeline.plan import DEFAULT_BASE, PipelinePlan
 from core.userdata.source import check_data, check_fits
 from core.workload.cudnn import cudnn_note
 
@@ -22,15 +23,9 @@ from core.workload.cudnn import cudnn_note
 @network_options()
 @workload_options
 @click.option("--target", help="Such as cpu,threads=1 or gpu:0 (default: the GPU, else the CPU).")
-@click.option("--batch", type=int, default=DEFAULT_BATCH, show_default=True)
-@click.option("--prefetch", default="auto", show_default=True, help="off, a number of batches, or auto.")
-@click.option("--parallel-calls", default="auto", show_default=True, help="Parallel map calls, or auto.")
-@click.option("--cache", is_flag=True, help="Cache the samples.")
-@click.option("--shuffle", is_flag=True, help="Shuffle the samples.")
-@click.option("--preprocess-us", type=float, help="Work a sample in the map, in µs (default: 50; 0 with data).")
-@click.option("--preprocess-python", is_flag=True, help="That work is Python code.")
-@click.option("--data", help="Your own data: .npy, .npz, TFRecord files, or a folder of PNG or JPEG images.")
-@click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds.")
+@plan_options(PipelinePlan, "batch")
+@input_options("auto", f"{DEFAULT_BASE.preprocess_us:g}, or 0 with data")
+@plan_options(PipelinePlan, "budget_s")
 def pipeline_command(given: dict[str, Any], _: History) -> Asked:
     """Feed one step in several ways on this machine, and say what share of it the input takes.
 

@@ -11,10 +11,11 @@ from core.cli.devices import target_of
 from core.cli.files import refusing
 from core.cli.model_code import launcher_for
 from core.cli.networks import network_options
+from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.studies.kind import Context
 from core.studies.resolution.kind import RESOLUTION
-from core.studies.resolution.record import DEFAULT_BUDGET_S, LARGEST, resolution_plan, spread_batches
+from core.studies.resolution.record import LARGEST, ResolutionPlan, resolution_plan, spread_batches
 from core.workload.spec import parse_batches
 
 
@@ -22,8 +23,8 @@ from core.workload.spec import parse_batches
 @network_options()
 @workload_options
 @click.option("--target", help="Such as cpu,threads=1 or gpu:0 (default: the GPU, else the CPU).")
-@click.option("--batches", help=f"Range low:high or list 1,8,64 (default: four from 1 to {LARGEST:,}).")
-@click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds.")
+@plan_options(ResolutionPlan, "batches", default=None, show_default=f"four from 1 to {LARGEST:,}")
+@plan_options(ResolutionPlan, "budget_s")
 def resolution_command(given: dict[str, Any], history: History) -> Asked:
     """Measure one target against itself, and say from which difference on one shows on this machine.
 

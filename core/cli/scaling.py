@@ -10,18 +10,12 @@ from core.cli.choices import workload_of, workload_options
 from core.cli.files import refusing
 from core.cli.model_code import launcher_for
 from core.cli.networks import network_options
+from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices, resources
 from core.rounds.plan import check_fits
 from core.studies.scaling.kind import SCALING
-from core.studies.scaling.record import (
-    DEFAULT_BATCHES,
-    DEFAULT_SCALING_S,
-    TRY_OUT,
-    ScalingPlan,
-    shared_grid,
-    usual_targets,
-)
+from core.studies.scaling.record import DEFAULT_BATCHES, TRY_OUT, ScalingPlan, shared_grid, usual_targets
 from core.workload.names import side_by_side
 from core.workload.spec import Target, parse_batches
 
@@ -34,14 +28,8 @@ from core.workload.spec import Target, parse_batches
     multiple=True,
     help="One device, then more and more, such as gpu:0 gpu:0+1 gpu:0+1+2+3 (default: the machine's GPUs).",
 )
-@click.option(
-    "--batches",
-    default=DEFAULT_BATCHES,
-    show_default=True,
-    help="Of all devices together: a range low:high, to which what weak scaling needs is added, or a list 64,128.",
-)
-@click.option("--budget", "budget_s", type=float, default=DEFAULT_SCALING_S, show_default=True, help="Seconds.")
-@click.option("--no-trace", is_flag=True, help="No profiler traces at the end; the all-reduce is then not measured.")
+@plan_options(ScalingPlan, "batches", default=DEFAULT_BATCHES)
+@plan_options(ScalingPlan, "budget_s", "trace")
 def scaling_command(given: dict[str, Any], _: History) -> Asked:
     """From which batch size are several devices faster than one? And if they are not, why, and what would help?
 
@@ -70,6 +58,6 @@ def _plan(given: dict[str, Any]) -> ScalingPlan:
             "targets": targets,
             "batches": batches,
             "budget_s": given["budget_s"],
-            "trace": not given["no_trace"],
+            "trace": given["trace"],
         }
     )

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from core.base.numbers import byte_size
-from core.cli.choices import make_plan, plan_options
+from core.cli.choices import make_plan, sweep_options
 from core.cli.files import BadInput, refusing
 from core.cli.model_code import launcher_for
 from core.cli.study_command import Asked, History, study_command
@@ -26,7 +26,7 @@ from core.workload.spec import Target
 
 
 @study_command(SWEEP)
-@plan_options
+@sweep_options
 @click.option(
     "--compare",
     type=click.Choice([*PRESETS, LOOK]),
@@ -57,7 +57,7 @@ def _preset(context: click.Context) -> str | None:
     mode = PRESETS[name].mode if name in PRESETS else None
     usual: dict[str, Any] = {} if mode is None else {"mode": mode}
     if name == LOOK:
-        usual = {"batches": ",".join(map(str, LOOK_BATCHES)), "no_refine": True, "no_trace": True}
+        usual = {"batches": ",".join(map(str, LOOK_BATCHES)), "refine": False, "trace": False}
     for option, value in usual.items():
         if context.get_parameter_source(option) is not ParameterSource.COMMANDLINE:
             context.params[option] = value

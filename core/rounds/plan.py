@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from core.base.evidence import MAX_TARGETS
+from core.base.fields import About
 from core.base.numbers import byte_size
 from core.base.schema import Frozen, UserError
 from core.workload.execution import refuse_same, resolved
@@ -43,14 +44,57 @@ class SweepPlan(Frozen):
     schema_version: Literal[1] = PLAN_SCHEMA
     workload: Workload
     targets: Annotated[tuple[Target, ...], Field(min_length=1, max_length=MAX_TARGETS)]
-    batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_BATCHES)]
-    refine: bool = True
+    batches: Annotated[
+        tuple[Batch, ...],
+        Field(min_length=1, max_length=MAX_BATCHES),
+        About("Batch sizes", "A range low:high of doublings, or a list such as 1,8,64."),
+    ]
+    refine: Annotated[
+        bool, About("Measure more batch sizes around the crossover", "Batch sizes between those chosen.")
+    ] = True
     pipeline: Pipeline = Pipeline()
-    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = 90.0
-    step_width: Annotated[float, Field(gt=0, le=1)] = 0.05
-    crossover_width: Annotated[float, Field(gt=0, le=MAX_CROSSOVER_WIDTH)] = 0.25
-    margin: Annotated[float, Field(gt=0, le=1)] = 0.05
-    trace: bool = True
+    budget_s: Annotated[
+        float,
+        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
+        About(
+            "Budget",
+            "For the whole sweep, start-up of the workers included. It ends earlier once the answer is precise. "
+            "Proposed: 90, or as long as three starts of the workers with every batch size should take.",
+            unit="seconds",
+            empty="as proposed",
+            step=30,
+        ),
+    ] = 90.0
+    step_width: Annotated[
+        float,
+        Field(gt=0, le=1),
+        About(
+            "Step time interval",
+            "Where there is no crossover, the sweep ends once the 95 % interval of every step time is this narrow "
+            "relative to the step time, or no longer gets narrower.",
+            unit="%",
+            scale=0.01,
+            step=1.0,
+        ),
+    ] = 0.05
+    crossover_width: Annotated[
+        float,
+        Field(gt=0, le=MAX_CROSSOVER_WIDTH),
+        About(
+            "Crossover interval",
+            "The sweep ends once the crossover's 95 % interval is this narrow relative to its batch size: 25 % is an "
+            "interval such as 88 to 113 around batch 100. Half the width takes about four times as long.",
+            unit="%",
+            scale=0.01,
+            step=5.0,
+        ),
+    ] = 0.25
+    margin: Annotated[
+        float,
+        Field(gt=0, le=1),
+        About("Margin", "By how much faster a target must be to matter.", unit="%", scale=0.01, step=1.0),
+    ] = 0.05
+    trace: Annotated[bool, About("Traces", "Profiler traces at the end.")] = True
 
     @field_validator("batches")
     @classmethod

@@ -11,20 +11,26 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from core.base.numbers import table_number
+from core.base.fields import About, PlanField, fields_of
 from core.base.schema import UserError, explain
 from core.networks.families import Choice, Network, families
 from core.userdata.arrays import DataError
 from core.userdata.source import Source
 from core.workload.execution import same
 from core.workload.names import full_name
-from core.workload.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload, refuse_mode
+from core.workload.spec import (
+    MAX_BATCH,
+    MIN_BATCH,
+    Target,
+    Workload,
+    geometric_grid,
+    refuse_mode,
+)
 
 OWN_ARCHITECTURE = "own"
 """The family whose networks come from a file instead of sizes."""
 P = TypeVar("P")
 T = TypeVar("T")
-N = TypeVar("N", int, float)
 
 
 class Checks:
@@ -42,6 +48,27 @@ class Checks:
         except ValueError as error:
             self.errors[field] = str(error)
         return None
+
+    def fields(self, plan: type, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the plan's values of its described fields among ``given``, in the page's units; wrong ones as None."""
+        known = {name: field for name, field in fields_of(plan).items() if name in given}
+        return {name: self.field(field, given[name]) for name, field in known.items()}
+
+    def field(self, field: PlanField, value: Any) -> Any:
+        """Return the plan's value of one field; None, with a sentence in ``errors``, outside its limits."""
+        if field.type not in (int, float) or isinstance(value, str):
+            return value
+        return self.attempt(field.name, lambda: field.of_plan(value))
+
+    def grid(self, ends: Sequence[PlanField], *values: int | None) -> tuple[int, ...] | None:
+        """Return the batch sizes of a range whose fields are ``ends``; where it is impossible, that is of batches."""
+        low, high = (self.field(field, value) for field, value in zip(ends, values, strict=True))
+        return None if low is None or high is None else self.attempt("batches", lambda: geometric_grid(low, high))
+
+    def outcome(self, field: str, make: Callable[[], P], source: Source | None = None) -> Outcome[P]:
+        """Return the outcome: the plan that ``make`` returns if nothing was refused; its own refusal is ``field``'s."""
+        plan = None if self.errors else self.attempt(field, make)
+        return Outcome(plan, self.errors, source)
 
 
 @dataclass(frozen=True)
@@ -88,6 +115,15 @@ def _read_network(architecture: Network | str | None) -> Network:
     raise UserError(architecture or "Choose a file with your architecture: Keras JSON or a .keras file.")
 
 
+def range_fields(low: int, high: int, help: str = "") -> tuple[PlanField, PlanField]:
+    """Return the fields of the smallest and the largest batch of a range, with these defaults."""
+    doubling = "Doublings from the smallest to the largest."
+    return (
+        PlanField("low", About("Smallest batch", doubling), int, low, MIN_BATCH, high=MAX_BATCH),
+        PlanField("high", About("Largest batch", help or doubling), int, high, MIN_BATCH, high=MAX_BATCH),
+    )
+
+
 def size_field(choice: Choice) -> str:
     """Return the name of a size's field in :class:`Checks`."""
     return f"size {choice.name}"
@@ -110,18 +146,6 @@ def _checked_size(choice: Choice, value: int | None) -> int:
         given = "is empty" if value is None else f"is {value:,}"
         raise UserError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
     return value
-
-
-def checked_number(name: str, value: N | None, low: float, high: float, unit: str = "") -> N:
-    """Return a number within its limits. Raises UserError."""
-    if value is None or not low <= value <= high:
-        raise UserError(f"{name} must lie between {table_number(low)} and {table_number(high)}{unit}.")
-    return value
-
-
-def checked_budget(value: float | None, least_s: float = MIN_BUDGET_S) -> float:
-    """Return the budget in seconds. Raises UserError."""
-    return float(checked_number("The budget", value, least_s, MAX_BUDGET_S, " seconds"))
 
 
 def checked_targets(

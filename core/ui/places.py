@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
+from core.base.fields import PlanField
 from core.ui.words import plain
 
 KEEP: Any = "session"  # choices survive a visit to another page
@@ -29,7 +31,38 @@ class Places:
             self.here(field)
         return given
 
+    def plan_field(
+        self, field: PlanField, form: str, options: Mapping[str, Any] | None = None, **look: Any
+    ) -> Any:  # fmt: skip
+        """Draw the widget of a plan's field, with its placeholder below, and return the page's value.
+
+        ``form`` begins the key; ``options`` are the values to choose from, by their words; ``look`` replaces arguments
+        of the widget.
+        """
+        about = field.about
+        words = {"label": field.label, "key": f"{form}_{field.key}", "help": _help(field)} | look
+        if options is None and field.type in (int, float):
+            value = field.on_page(field.default)
+            return self.number(field.name, **{"value": value, "step": about.step, "placeholder": about.empty} | words)
+        with st.container(gap="xsmall"):
+            if options is not None:
+                chosen = {"persist_state": KEEP} | words | {"help": about.help}
+                given: Any = options[st.selectbox(options=list(options), **chosen)]
+            elif field.type is bool:
+                given = st.checkbox(**{"value": field.default, "persist_state": KEEP} | words)
+            else:
+                given = st.text_input(**{"persist_state": KEEP} | words)
+            self.here(field.name)
+        return given
+
     def fill(self, errors: dict[str, str]) -> None:
         for field, slot in self._slots.items():
             if field in errors:
                 slot.error(plain(errors[field]), icon=":material/error:")
+
+
+def _help(field: PlanField) -> str | None:
+    """Return the tooltip: meaning, limits, and what an empty field stands for."""
+    limits = f"{field.limits[0].upper()}{field.limits[1:]}." if field.limits else ""
+    empty = f"Empty: {field.about.empty}." if field.about.empty else ""
+    return " ".join(filter(None, (field.about.help, limits, empty))) or None

@@ -16,7 +16,7 @@ from core.store import Summary, only_readable
 from core.studies.kind import Kind, Task
 from core.studies.progress import Snapshot
 from core.studies.registry import example_id
-from core.ui import news, registry, share
+from core.ui import frame, news, registry, share
 from core.ui.checks import Outcome
 from core.ui.words import plain
 
@@ -225,11 +225,11 @@ def _share(snapshot: Snapshot) -> float:
     return share
 
 
-def choices_beside() -> tuple[DeltaGenerator, DeltaGenerator]:
+def choices_beside(label: str = "Choices") -> tuple[DeltaGenerator, DeltaGenerator]:
     """Return two places in one line: for a button with its plan, and for the folded fields that decide it."""
     row = st.container(horizontal=True, vertical_alignment="center")
     top = row.container(horizontal=True, vertical_alignment="center")
-    return top, row.popover("Choices", icon=":material/tune:")
+    return top, row.popover(plain(label), icon=":material/tune:")
 
 
 def impossible(count: int) -> str:
@@ -242,7 +242,7 @@ class StudyPage(Generic[P, R]):
     """One page, or part of a page, about one kind.
 
     ``button`` is its start button's label. ``address`` is a study's query parameter. ``counts`` returns how much of a
-    running study is done.
+    running study is done, ``choices`` the label of the fields that are folded beside a result.
     """
 
     def __init__(
@@ -252,8 +252,10 @@ class StudyPage(Generic[P, R]):
         icon: str = ":material/play_arrow:",
         address: str = "study",
         counts: Callable[[Snapshot], str] | None = None,
+        choices: str = "Choices",
     ) -> None:
         self.kind, self.button, self._icon, self.address, self._counts = kind, button, icon, address, counts
+        self._choices = choices
 
     def start(self, plan: P) -> None:
         """Start a study; its result replaces the one in the address."""
@@ -373,46 +375,85 @@ class StudyPage(Generic[P, R]):
 
     def frame(
         self,
+        question: str,
+        form: Form[P],
+        result: Callable[[str, R, DeltaGenerator], None],
+        before: Callable[[P | None], None],
+        so_far: Callable[[], None] | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        """Draw a whole page: the heading, the controls for the next study, the result.
+
+        ``question`` is the heading without a result, which has its own in the place that it is given. Otherwise as in
+        :meth:`flow`.
+        """
+        head = st.container()
+
+        def ask() -> None:
+            with head:
+                frame.top(question)
+
+        def answer(study_id: str, study: R) -> None:
+            result(study_id, study, head)
+
+        self.flow(form, answer, before, so_far, run_id=run_id, unanswered=ask)
+
+    def flow(
+        self,
         form: Form[P],
         result: Callable[[str, R], None],
         before: Callable[[P | None], None],
         so_far: Callable[[], None] | None = None,
+        *,
+        run_id: str | None = None,
+        unanswered: Callable[[], None] | None = None,
     ) -> None:
-        """Draw a page with the study in full width below the controls for the next one.
+        """Draw a page, or a part of one, with the study in full width below the controls for the next one.
 
-        ``form`` draws its button into the given place, and its fields where it is called; ``before`` explains a study
-        and what the plan would measure.
+        Args:
+            form: Draws its button into the given place, and its fields where it is called.
+            result: Draws a study by id and record.
+            before: Explains a study and what the plan would measure.
+            so_far: Draws what is known of the running study.
+            run_id: The run that the studies belong to, if any.
+            unanswered: Called first if no result is drawn.
         """
-        shown = self.shown()
-        if st.context.is_embedded or registry.read_only():
+        left, right = frame.choice_and_form(self.has_choice(run_id))
+        with left:
+            shown = self.shown(run_id)
+        if st.context.is_embedded:
             if shown is not None:
                 result(*shown)
             return
-        if self.running() is not None:
+        running = self.running() is not None
+        if unanswered is not None and (running or shown is None):
+            unanswered()
+        if running:
             self.progress()
             if so_far is not None:
                 so_far()
-            self.measure(form, before)
-            return
-        known = shown is not None and not self.is_example(shown[0])
-        self.measure(form, None if known else before, shown is not None and not known)
-        self.failure()
-        if shown is not None:
+        else:
+            self.failure()
+        with right:
+            self._measure(form, before, None if running else shown)
+        if shown is not None and not running:
             result(*shown)
 
-    def measure(self, form: Form[P], before: Callable[[P | None], None] | None = None, example: bool = False) -> None:
-        """Draw the next study's button, and beside it its fields, with the explanation ``before``.
+    def _measure(self, form: Form[P], before: Callable[[P | None], None], shown: tuple[str, R] | None) -> None:
+        """Draw the next study's button and its fields, folded beside it if a study is ``shown``.
 
-        ``example``: the shipped study stands below.
+        An explanation stands beside them until this machine has a study of its own.
         """
         if registry.read_only():
             return
-        top, choices = choices_beside()
+        top, choices = choices_beside(self._choices) if shown is not None else (st.container(), st.container())
+        example = shown is not None and self.is_example(shown[0])
+        explained = shown is None or example
         with choices:
-            fields, about = st.columns(2, gap="large") if before is not None else (st.container(), st.container())
+            fields, about = st.columns(2, gap="large") if explained else (st.container(), st.container())
             with fields:
                 plan = form(busy_sentence(), top)
-            if before is not None:
+            if explained:
                 with about:
                     before(plan)
         if example:

@@ -14,10 +14,6 @@ LABEL_ICONS = {
 }
 MODES = {"train": "Training", "infer": "Inference"}
 OPTIMIZERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}
-PYTHON_HELP = (
-    "The work is Python code wrapped for the map, as many pipelines have it: it holds Python's lock, so that parallel "
-    "calls do not help."
-)
 EXECUTIONS = {
     "keras": "default", "graph": "graph", "xla": "XLA", "eager": "eager", "compile": "compiled",
     "reduce-overhead": "CUDA graphs", "interpreter": "interpreter",

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
+from core.base.fields import About
 from core.base.frameworks import FRAMEWORKS, Execution, FrameworkName, Precision, check_combination, single_devices
 from core.base.numbers import counted
 from core.base.schema import Frozen, UserError, explain
@@ -231,13 +232,48 @@ class Pipeline(Frozen):
     """
 
     kind: PipelineKind = "resident"
-    prefetch: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = 0
-    parallel_calls: Annotated[int, Field(ge=1, le=MAX_PARALLEL_CALLS)] | Literal["auto"] | None = None
-    cache: bool = False
-    shuffle: bool = False
-    preprocess_us: Annotated[float, Field(ge=0, le=MAX_PREPROCESS_US)] = 0.0
-    preprocess_python: bool = False
-    data: Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None = None
+    prefetch: Annotated[
+        Annotated[int, Field(ge=0, le=64)] | Literal["auto"],
+        About("Prefetch", "Batches that a tf.data pipeline prepares ahead: off, a number of batches, or auto."),
+    ] = 0
+    parallel_calls: Annotated[
+        Annotated[int, Field(ge=1, le=MAX_PARALLEL_CALLS)] | Literal["auto"] | None,
+        About(
+            "Parallel map calls",
+            "Calls of a tf.data pipeline's map at the same time: a number, or auto.",
+            empty="one after another",
+        ),
+    ] = None
+    cache: Annotated[bool, About("Cache", "A tf.data pipeline caches the samples.")] = False
+    shuffle: Annotated[bool, About("Shuffle", "A tf.data pipeline shuffles the samples.")] = False
+    preprocess_us: Annotated[
+        float,
+        Field(ge=0, le=MAX_PREPROCESS_US),
+        About(
+            "Preprocessing",
+            "Real work of a tf.data pipeline's map on every sample, on top of reading your data. Costs under about "
+            "30 µs cannot be set; they become about 30 µs.",
+            unit="µs a sample",
+            step=10.0,
+        ),
+    ] = 0.0
+    preprocess_python: Annotated[
+        bool,
+        About(
+            "Preprocessing in Python",
+            "That work is Python code wrapped for the map, as many pipelines have it: it holds Python's lock, so that "
+            "parallel calls do not help.",
+        ),
+    ] = False
+    data: Annotated[
+        Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None,
+        About(
+            "Your own data",
+            "A path on this machine: an .npy or .npz file, TFRecord files, or a folder of PNG or JPEG images. Read by "
+            "a tf.data pipeline, with its own readers.",
+            empty="random samples of the network's input shape",
+        ),
+    ] = None
 
     @field_validator("data")
     @classmethod

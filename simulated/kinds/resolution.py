@@ -16,7 +16,7 @@ def _scenario() -> Scenario:
 
 CASE = Case(
     study=made_resolution,
-    on_gpu=lambda: resolution_plan(Workload(network="784-128-10"), GPU, (1, 8)),
+    on_gpu=lambda: resolution_plan(Workload(network="784-128-10"), GPU, (1, 8), 60.0),
     machine=lambda seed: Machine(CURVES, NoiseModel(), seed=seed, startup_s=2.0),
     plan=lambda: plan(budget_s=40.0),
     scenario=_scenario,

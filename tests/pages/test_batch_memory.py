@@ -31,9 +31,9 @@ def test_memory_is_predicted_until_it_is_confirmed(engine: Any) -> None:
     assert "Predicted from the model alone" in text
     shown = [title.partition(" at batch")[0] for title in titles(at)[1:]]
     assert shown == ["Peak memory by batch", "What memory goes to"]
-    assert at.number_input(key="batch_limit-cpu").value == 7.2
+    assert at.number_input(key="memory_limit-cpu").value == 7.2
     holds(text, "within 7.2 GB", "No prediction that a batch fits has been put to the test here so far.")
-    at.number_input(key="batch_limit-cpu").set_value(0.75).run()
+    at.number_input(key="memory_limit-cpu").set_value(0.75).run()
     assert "750 MB" in text_of(at)
 
 
@@ -41,8 +41,8 @@ def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any) -> No
     run_id = kept(engine, memory=memory_study(0))
     at = unfold(open_page("batch", run=run_id), "Memory")
     at.button_group(key=f"batch_memory_target-{run_id}").select(1)
-    at.number_input(key="batch_limit-cpu").set_value(3.0)
-    at.number_input(key="batch_memory_budget").set_value(45.0).run()
+    at.number_input(key="memory_limit-cpu").set_value(3.0)
+    at.number_input(key="memory_budget").set_value(45.0).run()
     asked = start(engine, at, "memory")
     plan = asked.plan
     assert (plan.target, plan.limit_bytes) == (RUN.plan.targets[1], 3 * GB)
@@ -52,12 +52,12 @@ def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any) -> No
 
 def test_a_chosen_limit_stays_while_what_is_free_changes(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at = unfold(open_page("batch", run=kept(engine)), "Memory")
-    at.number_input(key="batch_limit-cpu").set_value(2.0).run()
+    at.number_input(key="memory_limit-cpu").set_value(2.0).run()
     monkeypatch.setattr(form, "available_memory_bytes", lambda: 5 * GB)
     at.run()
-    assert at.number_input(key="batch_limit-cpu").value == 2.0
+    assert at.number_input(key="memory_limit-cpu").value == 2.0
     unfold(unfold(at, "Cost"), "Memory")
-    assert at.number_input(key="batch_limit-cpu").value == 2.0
+    assert at.number_input(key="memory_limit-cpu").value == 2.0
 
 
 def unattached(**changes: Any) -> Any:
@@ -79,7 +79,7 @@ def test_a_search_of_the_command_line_counts_for_a_run_of_its_workload_and_machi
 
 def test_another_limit_than_that_of_the_search_is_predicted_beside_it(engine: Any) -> None:
     at = unfold(open_page("batch", run=kept(engine, memory=memory_study())), "Memory")
-    at.number_input(key="batch_limit-cpu").set_value(3.0).run()
+    at.number_input(key="memory_limit-cpu").set_value(3.0).run()
     text = text_of(at)
     assert "the largest that fits within 3 GB" in text or "fit within 3 GB" in text
     assert "Batch 500 fits within 2 GB on CPU, 1 thread and 520 ran out: measured." in text
@@ -116,7 +116,7 @@ def test_both_targets_of_one_machine_are_held_to_one_limit_which_is_explained(en
 def test_impossible_limits_are_refused(engine: Any) -> None:
     at = unfold(open_page("batch", run=kept(engine)), "Memory")
     for limit, sentence in ((9.0, "only 8 GB are free"), (0.01, "must lie between 0.1 and")):
-        at.number_input(key="batch_limit-cpu").set_value(limit).run()
+        at.number_input(key="memory_limit-cpu").set_value(limit).run()
         assert sentence in at.error[0].value
         assert at.button(key="measure_memory").disabled
 

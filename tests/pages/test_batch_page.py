@@ -49,10 +49,10 @@ def test_without_a_noise_study_there_is_throughput_and_a_button_that_measures_on
 def test_the_button_starts_a_study_of_what_was_chosen(engine: Any) -> None:
     run_id = kept(engine)
     at = open_page("batch", run=run_id)
-    at.number_input(key="batch_rate").set_value(0.01)
-    at.number_input(key="batch_loss").set_value(0.5)
-    at.number_input(key="batch_budget").set_value(30.0)
-    at.number_input(key="batch_reference").set_value(32).run()
+    at.number_input(key="noise_learning_rate").set_value(0.01)
+    at.number_input(key="noise_target_loss").set_value(0.5)
+    at.number_input(key="noise_budget").set_value(30.0)
+    at.number_input(key="noise_batch").set_value(32).run()
     plan = start(engine, at, "noise")
     assert GRADIENT_NOISE.describe(plan).startswith("Gradient noise of 784-128-10 (training, adam) on CPU, batch 32")
     assert (plan.learning_rate, plan.target_loss, plan.budget_s, plan.batch) == (0.01, 0.5, 30.0, 32)
@@ -61,14 +61,14 @@ def test_the_button_starts_a_study_of_what_was_chosen(engine: Any) -> None:
 
 def test_wrong_fields_are_refused_in_words(engine: Any) -> None:
     at = open_page("batch", run=kept(engine))
-    at.number_input(key="batch_rate").set_value(-1.0).run()
+    at.number_input(key="noise_learning_rate").set_value(-1.0).run()
     assert "The learning rate must be above 0" in at.error[0].value
     assert at.button(key="measure_noise").disabled
-    at.number_input(key="batch_rate").set_value(None).run()
+    at.number_input(key="noise_learning_rate").set_value(None).run()
     assert not at.error
     at.button_group(key="batch_task").select("Your own labelled data").run()
     assert "Give a path to your labelled data" in text_of(at)
-    at.text_input(key="batch_data").input("/nowhere/train.npz").run()
+    at.text_input(key="noise_data").input("/nowhere/train.npz").run()
     assert "/nowhere/train.npz" in text_of(at)
     assert at.button(key="measure_noise").disabled
 
@@ -80,10 +80,10 @@ def test_own_data_with_labels_are_accepted_and_without_are_not(engine: Any, tmp_
     np.save(tmp_path / "bare.npy", x)
     at = open_page("batch", run=kept(engine))
     at.button_group(key="batch_task").select("Your own labelled data").run()
-    at.text_input(key="batch_data").input(str(tmp_path / "bare.npy")).run()
+    at.text_input(key="noise_data").input(str(tmp_path / "bare.npy")).run()
     assert "holds no labels, and random ones hold no signal" in text_of(at)
     assert at.button(key="measure_noise").disabled
-    at.text_input(key="batch_data").input(str(tmp_path / "train.npz")).run()
+    at.text_input(key="noise_data").input(str(tmp_path / "train.npz")).run()
     assert not at.error
     assert "train.npz" in text_of(at)
     assert "own data (train.npz)" in start(engine, at, "noise").title

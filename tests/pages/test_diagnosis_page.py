@@ -58,6 +58,15 @@ def test_a_failed_diagnosis_says_why_and_leaves_the_older_one(engine: Any) -> No
     assert CHART in chart_titles(at)
 
 
+def test_one_without_an_answer_says_why_also_embedded_in_another_page(engine: Any) -> None:
+    odd = helping_diagnosis(RUN).model_copy(update={"target": 5})
+    run_id = kept(engine, RUN, odd)
+    for embedded in (False, True):
+        at = open_page("diagnosis", embedded=embedded, run=run_id)
+        assert [info.value for info in at.info] == ["This diagnosis is of target 6, and the run has 2 targets."]
+        assert not chart_titles(at)
+
+
 def test_a_run_from_elsewhere_cannot_be_diagnosed_here(example: Run) -> None:
     at = open_page("diagnosis", run=example.id)
     assert "This run is recorded: its step times come from another machine" in text_of(at)

@@ -99,7 +99,7 @@ def test_why_there_is_no_self_check_is_said(engine: Any) -> None:
 def test_the_chosen_target_is_measured_against_itself(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpu(monkeypatch)
     at = open_page("method")
-    at.selectbox(key="resolution_budget").select(120.0)
+    at.selectbox(key="resolution_budget").select("2 min")
     at.button(key="measure_resolution").click().run()
     ((task, plan),) = engine.jobs.started
     assert task is RESOLUTION

@@ -40,7 +40,7 @@ def test_choices_become_the_plan(engine: Any) -> None:
     at.number_input(key="form_threads_pipeline").set_value(1)
     at.number_input(key="pipeline_batch").set_value(32)
     at.selectbox(key="pipeline_prefetch").select("2")
-    at.selectbox(key="pipeline_calls").select("one after another")
+    at.selectbox(key="pipeline_parallel_calls").select("one after another")
     at.number_input(key="pipeline_cost_random").set_value(75.0)
     at.number_input(key="pipeline_budget").set_value(40).run()
     plan = start(engine, at, PAGE)

@@ -67,9 +67,9 @@ def test_nothing_is_drawn_before_a_measurement(engine: Any, place: Place) -> Non
     ("place", "bad"),
     [
         (FRONTIER, {
-            "frontier_mlp_depth_low": (0, "goes from 1 to 64"),
+            "frontier_mlp_depth_low": (0, "between 1 and 64"),
             "frontier_mlp_width_high": (16, "must rise"),
-            "frontier_mlp_batch_count": (40, "1 to 16 values"),
+            "frontier_mlp_batch_count": (40, "between 1 and 16"),
             "frontier_mlp_point_width": (64, "or none of them"),
             "frontier_budget": (1, "between 2 and 86,400 seconds"),
             "form_threads_frontier_0": (2, "choose targets that differ"),
@@ -77,7 +77,7 @@ def test_nothing_is_drawn_before_a_measurement(engine: Any, place: Place) -> Non
         }),
         (PIPELINE, {
             "pipeline_batch": (0, "The batch size must lie between 1 and 65,536."),
-            "pipeline_cost_random": (-1.0, "The preprocessing cost must lie between 0 and 1,000,000 µs"),
+            "pipeline_cost_random": (-1.0, "The preprocessing must lie between 0 and 1,000,000 µs"),
             "pipeline_budget": (1, "The budget must lie between 2 and 86,400 seconds."),
             "form_threads_pipeline": (0, "greater than or equal to 1"),
         }),
@@ -260,8 +260,8 @@ def test_the_error_of_another_kind_is_not_shown(engine: Any, place: Place) -> No
         (PIPELINE, ("number_input", "pipeline_batch"), 48, lambda plan: plan.batch == 48),
         (SCALING, ("number_input", "scaling_budget"), 77, lambda plan: plan.budget_s == 77),
         (DIAGNOSIS, ("number_input", "diagnosis_budget"), 77.0, lambda plan: plan.budget_s == 77),
-        (NOISE, ("number_input", "batch_budget"), 77.0, lambda plan: plan.budget_s == 77),
-        (MEMORY, ("number_input", "batch_memory_budget"), 77.0, lambda search: search.plan.budget_s == 77),
+        (NOISE, ("number_input", "noise_budget"), 77.0, lambda plan: plan.budget_s == 77),
+        (MEMORY, ("number_input", "memory_budget"), 77.0, lambda search: search.plan.budget_s == 77),
         (TRACE, ("selectbox", f"trace_batch-{RUN.id}-1"), RUN.batches[0], lambda asked: asked.batch == RUN.batches[0]),
     ],
     ids=lambda value: "" if callable(value) else str(value),

@@ -55,9 +55,9 @@ def test_choices_become_the_plan(engine: Any) -> None:
     at.run()
     at.text_input(key="form_batch_list").set_value("2, 32")
     at.selectbox(key="form_prefetch").set_value("2").run()
-    at.number_input(key="form_preprocess").set_value(50.0)
+    at.number_input(key="form_preprocess_us").set_value(50.0)
     at.number_input(key="form_budget").set_value(33)
-    at.number_input(key="form_width").set_value(10.0)
+    at.number_input(key="form_step_width").set_value(10.0)
     at.number_input(key="form_crossover_width").set_value(50.0)
     at.text_input(key="form_name").set_value("Mine").run()
     run = start(engine, at, "sweep")
@@ -175,13 +175,13 @@ def test_a_bad_choice_gets_one_sentence_and_no_start() -> None:
     at = open_page()
     bad: tuple[tuple[str, float, str], ...] = (
         ("form_low", 2000, "The batch range 2000 to 1024 is not possible"),
-        ("form_high", 70_000, "The largest batch size must lie between 1 and 65,536."),
+        ("form_high", 70_000, "The largest batch must lie between 1 and 65,536."),
         ("form_mlp_width", 7, "accepted are 8 to 16,384"),
         ("form_threads_0", 0, "greater than or equal to 1"),
         ("form_threads_1", 1, "Two targets are “CPU, 1 thread”; choose targets that differ."),
         ("form_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
-        ("form_width", 0.0, "The step time's interval width must be above 0"),
-        ("form_crossover_width", 0.0, "The crossover's interval width must be above 0"),
+        ("form_step_width", 0.0, "The step time interval must be above 0"),
+        ("form_crossover_width", 0.0, "The crossover interval must be above 0"),
     )
     for key, value, sentence in bad:
         usual = at.number_input(key=key).value

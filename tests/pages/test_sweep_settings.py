@@ -35,7 +35,7 @@ def change(at: AppTest) -> None:
     at.number_input(key="form_high").set_value(256)
     at.number_input(key="form_budget").set_value(30)
     at.selectbox(key="form_prefetch").set_value("2").run()
-    at.number_input(key="form_calls").set_value(3)
+    at.number_input(key="form_parallel_calls").set_value(3)
     at.selectbox(key="form_optimizer").set_value("sgd")
     at.text_input(key="form_name").set_value("Mine").run()
 

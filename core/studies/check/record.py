@@ -11,12 +11,13 @@ from pydantic import Field, model_validator
 
 from core.analysis.statistics import MIN_UNITS
 from core.base.evidence import Environment
+from core.base.fields import About
 from core.base.schema import Frozen, UserError
 from core.rounds.run import Run
 from core.rounds.study import Record
 from core.workload.spec import MAX_BUDGET_S, Batch, Pipeline, Target, Workload
 
-MIN_CHECK_S, DEFAULT_CHECK_S = 10.0, 60.0
+MIN_CHECK_S = 10.0
 MAX_CHECKED = 8
 """Most batch sizes: each one widens the intervals of all."""
 SLOWDOWN_OF_CHECKOUTS, SLOWDOWN_OF_STORED = 0.05, 0.15
@@ -55,10 +56,24 @@ class CheckPlan(Frozen):
 
     sides: Annotated[tuple[Side, ...], Field(min_length=1, max_length=2)]
     target: Target
-    batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_CHECKED)]
+    batches: Annotated[
+        tuple[Batch, ...],
+        Field(min_length=1, max_length=MAX_CHECKED),
+        About("Batch sizes", "A range low:high or a list 1,8,64.", empty="the baseline's smallest and a large one"),
+    ]
     pipeline: Pipeline = Pipeline()
-    budget_s: Annotated[float, Field(ge=MIN_CHECK_S, le=MAX_BUDGET_S)] = DEFAULT_CHECK_S
-    max_slowdown: Annotated[float, Field(gt=0, le=1)]
+    budget_s: Annotated[
+        float, Field(ge=MIN_CHECK_S, le=MAX_BUDGET_S), About("Budget", "For the whole check.", unit="seconds")
+    ] = 60.0
+    max_slowdown: Annotated[
+        float,
+        Field(gt=0, le=1),
+        About(
+            "Slowdown allowed",
+            "As a share, such as 0.05 or 5 %.",
+            empty=f"{SLOWDOWN_OF_CHECKOUTS:g} with --against, else {SLOWDOWN_OF_STORED:g}",
+        ),
+    ]
     stored: StoredSteps | None = None
 
     @model_validator(mode="after")

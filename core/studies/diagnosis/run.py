@@ -5,7 +5,11 @@ those that help.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from pydantic import Field
+
+from core.base.fields import About, fields_of
 from core.base.schema import UserError
 from core.rounds.answer.analyse import analyse
 from core.rounds.answer.answer import Answer
@@ -19,14 +23,14 @@ from core.studies.progress import Progress
 from core.studies.runner import NullRecorder, StudyFailed, StudyTools
 from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
-from core.workload.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH, MIN_BUDGET_S
+from core.workload.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH, MIN_BUDGET_S, Batch
 
 EXPERIMENT_SHARE = 0.6  # share of the budget for trying the remedies; the rest is for the crossover
 MOST_RERUNS = 3
 SHORTEST_RERUN_S = 15.0  # less shows no crossover even in clear cases
 AROUND = (1 / 8, 1 / 3, 1.0, 3.0, 8.0)  # batches of a rerun, as factors of the old crossover
 THINNED = 5  # batches of a rerun if there was no crossover
-MIN_DIAGNOSIS_S, DEFAULT_BUDGET_S = 10.0, 120.0
+MIN_DIAGNOSIS_S = 10.0
 
 
 def default_target(run: Run) -> int:
@@ -44,20 +48,31 @@ def default_batch(run: Run, answer: Answer, target: int) -> int:
 
 @dataclass(frozen=True)
 class DiagnosisPlan:
-    """Target and batch of a finished run to diagnose. Raises UserError if the run has no plan or the budget is out of
+    """Target and batch of a finished run to diagnose. Raises UserError if the run has no plan or a number is out of
     range.
     """
 
     run: Run
     target: int
-    batch: int
-    budget_s: float = DEFAULT_BUDGET_S
+    batch: Annotated[
+        Batch, About("Batch size", empty="the largest at which the target is slower than another, else the middle one")
+    ]
+    budget_s: Annotated[
+        float,
+        Field(ge=MIN_DIAGNOSIS_S, le=MAX_BUDGET_S),
+        About(
+            "Budget",
+            "For all of it. About 60 % go to the remedies, the rest to re-measuring the crossover.",
+            unit="seconds",
+            step=30,
+        ),
+    ] = 120.0
 
     def __post_init__(self) -> None:
         if self.run.plan is None:
             raise UserError("Only points were imported for this run; without its plan nothing can be tried.")
-        if not MIN_DIAGNOSIS_S <= self.budget_s <= MAX_BUDGET_S:
-            raise UserError(f"The budget must lie between {MIN_DIAGNOSIS_S:g} and {MAX_BUDGET_S:,.0f} seconds.")
+        for name, field in fields_of(DiagnosisPlan).items():
+            field.of_plan(getattr(self, name))
 
     @property
     def title(self) -> str:

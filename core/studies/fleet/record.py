@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from core.base.fields import About
 from core.base.schema import Currency, Frozen, PerHour, PriceDay, UserError
 from core.base.text import shown
 from core.rounds.plan import SweepPlan
@@ -42,10 +43,16 @@ class FleetPlan(Frozen):
 
     sweep: SweepPlan
     machines: Annotated[tuple[Labels, ...], Field(max_length=MAX_MACHINES)] = ()
-    each: Label | None = None
+    each: Annotated[
+        Label | None, About("Label that tells the kinds apart", "One machine for each value of this label.")
+    ] = None
     address: Annotated[str, Field(max_length=MAX_NAME)] | None = None
     prices: Annotated[dict[Label, MachinePrice], Field(max_length=MAX_MACHINES, default_factory=dict)]
-    wait_s: Annotated[float, Field(gt=0, le=MAX_BUDGET_S)] = 3600.0
+    wait_s: Annotated[
+        float,
+        Field(gt=0, le=MAX_BUDGET_S),
+        About("Wait", "How long a machine may stay busy with other work.", unit="seconds"),
+    ] = 3600.0
 
     @model_validator(mode="after")
     def _one_way_to_choose(self) -> Self:

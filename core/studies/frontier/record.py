@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, field_validator, model_validator
 
 from core.base.evidence import Block, Interference, Outcome, StoredInterference, TargetIndex
+from core.base.fields import About
 from core.base.schema import Frozen, UserError, as_user_error
 from core.networks.families import Network, families
 from core.rounds.study import Study
@@ -21,7 +22,6 @@ from core.workload.spec import MAX_BUDGET_S, MIN_BUDGET_S, Batch, Mode, Optimize
 MAX_VALUES = 16  # per axis; 4096 settings at most
 MAX_ROUNDS = 100_000
 NEAR = 64  # largest shift of a width to one that the family can build
-DEFAULT_BUDGET_S = 240.0
 AXES: tuple[Axis, ...] = ("depth", "width", "batch")
 
 Axis = Literal["depth", "width", "batch"]
@@ -58,7 +58,17 @@ class FrontierPlan(Frozen):
     optimizer: Optimizer = "adam"
     targets: tuple[Target, Target]
     point: Setting | None = None
-    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = DEFAULT_BUDGET_S
+    budget_s: Annotated[
+        float,
+        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
+        About(
+            "Budget",
+            "For the whole study. Workers are started up to four times, so that intervals can be given; a longer "
+            "budget measures more settings.",
+            unit="seconds",
+            step=60,
+        ),
+    ] = 240.0
 
     @field_validator("family")
     @classmethod

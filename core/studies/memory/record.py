@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from core.base.evidence import Gpu, Outcome
+from core.base.fields import About
 from core.base.numbers import byte_size
 from core.base.schema import Frozen, UserError
 from core.machine.cgroup import Killed
@@ -22,9 +23,6 @@ from core.workload.names import full_name
 from core.workload.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BUDGET_S, Batch, Target, Workload, refuse_several
 
 MIN_LIMIT_BYTES, MAX_LIMIT_BYTES = 100_000_000, 10**14
-
-
-DEFAULT_BUDGET_S = 90.0
 
 
 CPU_SHARE = 0.9  # share of the free memory, as for every worker on the CPU (core.worker.process)
@@ -59,8 +57,29 @@ class MemoryPlan(Frozen):
 
     workload: Workload
     target: Target
-    limit_bytes: Annotated[int, Field(ge=MIN_LIMIT_BYTES, le=MAX_LIMIT_BYTES)]
-    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = DEFAULT_BUDGET_S
+    limit_bytes: Annotated[
+        int,
+        Field(ge=MIN_LIMIT_BYTES, le=MAX_LIMIT_BYTES),
+        About(
+            "Memory limit",
+            "Such as 4GB: on a CPU of a whole worker process, TensorFlow included; on a GPU of what TensorFlow may "
+            "take. A worker that passes it ends, and nothing else does.",
+            unit="GB",
+            empty="90 % of what is free, most of a GPU",
+            scale=1e9,
+            step=0.5,
+        ),
+    ]
+    budget_s: Annotated[
+        float,
+        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
+        About(
+            "Budget",
+            "At most 8 batches are tried, each in a fresh process of some seconds.",
+            unit="seconds",
+            step=30,
+        ),
+    ] = 90.0
     run_id: str | None = None
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from core.base.fields import About
 from core.base.schema import Frozen
 from core.rounds.study import Study
 from core.workload.names import full_name
@@ -21,7 +22,7 @@ from core.workload.spec import MAX_BUDGET_S, MAX_PATH, Batch, Optimizer, Pipelin
 MIN_BATCH_TRAINED = 4
 
 
-DEFAULT_BATCH, DEFAULT_BUDGET_S, MIN_NOISE_BUDGET_S = 64, 60.0, 10.0
+MIN_NOISE_BUDGET_S = 10.0
 
 
 DEFAULT_RATES: dict[Optimizer, float] = {"adam": 0.001, "sgd": 0.01, "momentum": 0.01}
@@ -37,11 +38,33 @@ class NoisePlan(Frozen):
 
     workload: Workload
     target: Target = Target()
-    data: Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None = None
-    batch: Annotated[Batch, Field(ge=MIN_BATCH_TRAINED)] = DEFAULT_BATCH
-    learning_rate: Annotated[float, Field(gt=0, le=100)] | None = None
-    target_loss: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    budget_s: Annotated[float, Field(ge=MIN_NOISE_BUDGET_S, le=MAX_BUDGET_S)] = DEFAULT_BUDGET_S
+    data: Annotated[
+        Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None,
+        About(
+            "Your own labelled data",
+            "A path on this machine: an .npz file with labels beside the samples, TFRecord files, or a folder with a "
+            "sub-folder per class.",
+            empty="the task of a teacher network",
+        ),
+    ] = None
+    batch: Annotated[
+        Batch,
+        Field(ge=MIN_BATCH_TRAINED),
+        About("Reference batch", "Batch size at which it trains and steps are counted."),
+    ] = 64
+    learning_rate: Annotated[
+        Annotated[float, Field(gt=0, le=100)] | None,
+        About("Learning rate", "Of the training.", empty="Keras's own for the optimizer", step=0.001),
+    ] = None
+    target_loss: Annotated[
+        Annotated[float, Field(gt=0, le=1e6)] | None,
+        About("Loss to reach", "On held-out samples.", empty="half of the untrained network's loss", step=0.01),
+    ] = None
+    budget_s: Annotated[
+        float,
+        Field(ge=MIN_NOISE_BUDGET_S, le=MAX_BUDGET_S),
+        About("Budget", "For the training, which ends earlier where the loss is reached.", unit="seconds", step=30),
+    ] = 60.0
     run_id: str | None = None
 
     @field_validator("data")

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from core.base.fields import About
 from core.base.schema import Frozen
 from core.studies.experiment.record import Arm
 from core.workload.names import full_name
@@ -27,7 +28,6 @@ VALUES: dict[Family, tuple[float | str, ...]] = {
     "cost": (0.0, 50.0, 100.0, 200.0, 500.0),  # below about 30 µs the worker's preprocessing cannot be set
 }
 DEFAULT_BASE = Pipeline(kind="tfdata", prefetch=AUTOTUNE, parallel_calls=AUTOTUNE, preprocess_us=50.0)
-DEFAULT_BATCH, DEFAULT_BUDGET_S = 64, 120.0
 
 
 class PipelinePlan(Frozen):
@@ -35,9 +35,19 @@ class PipelinePlan(Frozen):
 
     workload: Workload
     target: Target
-    batch: Batch = DEFAULT_BATCH
+    batch: Annotated[Batch, About("Batch size", "Every way of feeding is measured at this batch.")] = 64
     base: Pipeline = DEFAULT_BASE
-    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = DEFAULT_BUDGET_S
+    budget_s: Annotated[
+        float,
+        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
+        About(
+            "Budget",
+            "For the whole study. Workers are started three times, so that intervals can be given; with some 14 ways "
+            "of feeding, less than a minute is not enough for that.",
+            unit="seconds",
+            step=30,
+        ),
+    ] = 120.0
 
     @model_validator(mode="after")
     def _base_is_tfdata(self) -> Self:

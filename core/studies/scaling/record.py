@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from core.base.evidence import MAX_TARGETS, Process, Setup, Warning
+from core.base.fields import About
 from core.base.frameworks import MAX_REPLICAS
 from core.base.schema import Frozen, UserError
 from core.rounds.plan import SweepPlan
@@ -18,7 +19,7 @@ from core.traces.record import TracedCell
 from core.workload.names import in_title, shown_names
 from core.workload.spec import MAX_BATCHES, MAX_BUDGET_S, Batch, Pipeline, Target, Workload, refuse_mode
 
-MIN_SCALING_S, DEFAULT_SCALING_S = 10.0, 240.0
+MIN_SCALING_S = 10.0
 DEFAULT_BATCHES = "32:4096"
 LOGICAL = (Target(), Target(device="cpu:2"))
 """Targets that show the course of a study on any machine, but no speed: both share the same cores."""
@@ -36,10 +37,28 @@ class ScalingPlan(Frozen):
 
     workload: Workload
     targets: Annotated[tuple[Target, ...], Field(min_length=2, max_length=MAX_TARGETS)]
-    batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_BATCHES)]
+    batches: Annotated[
+        tuple[Batch, ...],
+        Field(min_length=1, max_length=MAX_BATCHES),
+        About(
+            "Batch sizes, of all devices together",
+            "A range low:high, to which what weak scaling needs is added, or a list 64,128.",
+        ),
+    ]
     pipeline: Pipeline = Pipeline()
-    budget_s: Annotated[float, Field(ge=MIN_SCALING_S, le=MAX_BUDGET_S)] = DEFAULT_SCALING_S
-    trace: bool = True
+    budget_s: Annotated[
+        float,
+        Field(ge=MIN_SCALING_S, le=MAX_BUDGET_S),
+        About(
+            "Budget",
+            "For the whole study. Workers are started again and again, since intervals rest on how much they differ.",
+            unit="seconds",
+            step=60,
+        ),
+    ] = 240.0
+    trace: Annotated[
+        bool, About("Traces", "Profiler traces at the end, without which the all-reduce is not measured.")
+    ] = True
 
     @field_validator("batches")
     @classmethod

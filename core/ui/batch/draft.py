@@ -5,36 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from core.base.numbers import byte_size
-from core.base.schema import MAX_PER_HOUR, UserError
+from core.base.schema import MAX_PER_HOUR
 from core.networks.families.code import refuse_code
 from core.rounds.run import Run
 from core.studies.batch.shapes import MAX_EPOCH_SAMPLES, Price
-from core.studies.memory.record import MAX_LIMIT_BYTES, MIN_LIMIT_BYTES, MemoryPlan
-from core.studies.noise.record import MIN_BATCH_TRAINED, MIN_NOISE_BUDGET_S, NoisePlan
-from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_path
+from core.studies.memory.record import MemoryPlan
+from core.studies.noise.record import NoisePlan
+from core.ui.checks import Checks, Outcome, checked_path
 from core.userdata.arrays import DataError
 from core.userdata.source import RANDOM_LABELS, Source
-from core.workload.spec import MAX_BATCH, Target, Workload
+from core.workload.spec import Target, Workload
 
-GB = 1e9
 NO_GRADIENTS = "This run is of inference: it has no gradients, so no gradient noise scale. Throughput and cost count."
 NO_PLAN = "Only points were imported for this run. Without its plan there is no workload to train or to build."
 STILL_RUNNING = "This sweep is still running; wait until it has ended."
-
-
-@dataclass(frozen=True)
-class NoiseDraft:
-    """The form's current values; None for a number is an emptied field. ``own``: user data at the path ``data``."""
-
-    own: bool
-    data: str
-    device: str
-    batch: int | None
-    learning_rate: float | None
-    target_loss: float | None
-    budget_s: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,26 +81,22 @@ def _refusal(run: Run, workload: Workload) -> str | None:
     return None
 
 
-def build_noise_plan(run: Run, draft: NoiseDraft, look: Callable[[str], Source]) -> Outcome[NoisePlan]:
-    """Validate a draft. Fields: data, batch, rate, loss, budget, plan. ``run`` must have a plan that trains.
+def build_noise_plan(run: Run, given: Mapping[str, Any], look: Callable[[str], Source]) -> Outcome[NoisePlan]:
+    """Return the plan of the form's values, by field. ``run`` must have a plan that trains.
 
-    ``look`` inspects the data at a path, as :func:`core.userdata.source.check_labelled` does.
+    Beside the plan's fields ``given`` holds the ``device``, and in ``own`` if the user's data train. ``look`` inspects
+    the data at a path, as :func:`core.userdata.source.check_labelled` does.
     """
     assert run.plan is not None
     checks = Checks()
-    source = checks.attempt("data", lambda: _source(draft, look))
-    values = {
+    source = checks.attempt("data", lambda: _source(given["data"], look)) if given["own"] else None
+    values = checks.fields(NoisePlan, given) | {
         "workload": run.plan.workload,
-        "target": Target(device=draft.device),
+        "target": Target(device=given["device"]),
         "data": None if source is None else source.path,
-        "batch": checks.attempt("batch", lambda: _reference_batch(draft.batch)),
-        "learning_rate": checks.attempt("rate", lambda: _above_zero("The learning rate", draft.learning_rate, 100.0)),
-        "target_loss": checks.attempt("loss", lambda: _above_zero("The loss to reach", draft.target_loss, 1e6)),
-        "budget_s": checks.attempt("budget", lambda: checked_budget(draft.budget_s, MIN_NOISE_BUDGET_S)),
         "run_id": run.id,
     }
-    plan = None if checks.errors else checks.attempt("plan", lambda: NoisePlan.model_validate(values))
-    return Outcome(plan, checks.errors, source)
+    return checks.outcome("plan", lambda: NoisePlan.model_validate(values), source)
 
 
 def build_memory_plan(
@@ -124,27 +107,22 @@ def build_memory_plan(
     free_bytes: int | None,
     limited: str = "",
 ) -> MemoryOutcome:
-    """Validate the limit and budget of a search. Fields: limit, budget. ``run`` must have a plan.
+    """Return the plan of a search from its limit and budget. ``run`` must have a plan.
 
     ``free_bytes`` is this machine's free memory, None if the target is not on its CPU; ``limited`` names its limit.
     """
     assert run.plan is not None
     checks = Checks()
-    limit = checks.attempt("limit", lambda: _limit_bytes(limit_gb))
-    values = {
-        "workload": run.plan.workload,
-        "target": run.plan.targets[target],
-        "limit_bytes": limit,
-        "budget_s": checks.attempt("budget", lambda: checked_budget(budget_s)),
-        "run_id": run.id,
-    }
+    values = checks.fields(MemoryPlan, {"limit_bytes": limit_gb, "budget_s": budget_s})
+    values |= {"workload": run.plan.workload, "target": run.plan.targets[target], "run_id": run.id}
+    limit = values["limit_bytes"]
     if limit is not None and free_bytes is not None and limit > free_bytes:
-        checks.errors["limit"] = (
+        checks.errors["limit_bytes"] = (
             f"The limit is {byte_size(limit)}, but only {byte_size(free_bytes)} are free on this machine now{limited}; "
             "choose less, or close other programs."
         )
-    plan = None if checks.errors else checks.attempt("limit", lambda: MemoryPlan.model_validate(values))
-    return MemoryOutcome(plan=plan, errors=checks.errors, limit_bytes=limit)
+    outcome = checks.outcome("limit_bytes", lambda: MemoryPlan.model_validate(values))
+    return MemoryOutcome(plan=outcome.plan, errors=outcome.errors, limit_bytes=limit)
 
 
 def build_prices(draft: PriceDraft) -> PriceOutcome:
@@ -167,27 +145,10 @@ def build_prices(draft: PriceDraft) -> PriceOutcome:
     return PriceOutcome(() if checks.errors else tuple(prices), epoch, checks.errors)
 
 
-def _source(draft: NoiseDraft, look: Callable[[str], Source]) -> Source | None:
-    if not draft.own:
-        return None
-    if not (path := checked_path(draft.data)):
+def _source(text: str, look: Callable[[str], Source]) -> Source:
+    if not (path := checked_path(text)):
         raise DataError(f"Give a path to your labelled data, or take the labels of a teacher network. {RANDOM_LABELS}")
     return look(path)
-
-
-def _reference_batch(value: int | None) -> int:
-    return checked_number("The reference batch", value, MIN_BATCH_TRAINED, MAX_BATCH)
-
-
-def _above_zero(name: str, value: float | None, most: float) -> float | None:
-    if value is not None and not 0 < value <= most:
-        raise UserError(f"{name} must be above 0 and at most {most:,.0f}; leave it empty for the usual one.")
-    return value
-
-
-def _limit_bytes(limit_gb: float | None) -> int:
-    low, high = MIN_LIMIT_BYTES / GB, MAX_LIMIT_BYTES / GB
-    return round(checked_number("The memory limit", limit_gb, low, high, " GB") * GB)
 
 
 def target_order(names: Sequence[str], known: Sequence[str]) -> int:

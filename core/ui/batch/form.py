@@ -7,19 +7,17 @@ from typing import Any
 
 import streamlit as st
 
+from core.base.fields import fields_of
 from core.base.numbers import duration
 from core.base.text import clean
 from core.machine.environment import available_memory_bytes
 from core.rounds.run import Run
-from core.studies.memory.record import DEFAULT_BUDGET_S as MEMORY_BUDGET_S
-from core.studies.memory.record import default_limit_bytes
+from core.studies.memory.record import MemoryPlan, default_limit_bytes
 from core.studies.memory.run import MemorySearch
-from core.studies.noise.record import DEFAULT_BATCH, DEFAULT_BUDGET_S, DEFAULT_RATES, MIN_BATCH_TRAINED, NoiseStudy
+from core.studies.noise.record import DEFAULT_RATES, NoisePlan, NoiseStudy
 from core.ui import machine, money
 from core.ui.batch import page
 from core.ui.batch.draft import (
-    GB,
-    NoiseDraft,
     PriceDraft,
     PriceOutcome,
     build_memory_plan,
@@ -28,13 +26,13 @@ from core.ui.batch.draft import (
     memory_refusal,
     noise_refusal,
 )
-from core.ui.places import Places
+from core.ui.places import KEEP, Places
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS, Source, check_labelled
-from core.workload.spec import MAX_BATCH, Workload
+from core.workload.spec import Workload
 
-KEEP: Any = "session"  # choices survive a visit to another page
+NOISE, MEMORY = fields_of(NoisePlan), fields_of(MemoryPlan)
 LOOK_AGAIN_S = 5.0  # a folder is not reread at every keystroke elsewhere in the form
 TEACHER, OWN = "Labels of a teacher network", "Your own labelled data"
 
@@ -51,11 +49,10 @@ def noise(run: Run) -> None:
     with row.popover("Choices", icon=":material/tune:"):
         own, data = _task(wrong)
         with st.grid(2, min_column_width=160, gap="small"):
-            draft = NoiseDraft(own, data, *_training(run.plan.workload))
-        for field in ("batch", "rate", "loss", "budget", "plan"):
-            wrong.here(field)
+            given = {"own": own, "data": data} | _training(run.plan.workload, wrong)
+        wrong.here("plan")
     workload = run.plan.workload
-    outcome = build_noise_plan(run, draft, lambda path: _look(path, workload.model_dump_json(), workload))
+    outcome = build_noise_plan(run, given, lambda path: _look(path, workload.model_dump_json(), workload))
     wrong.fill(outcome.errors)
     with place:
         page.NOISE_PAGE.start_button(outcome.plan, busy)
@@ -78,15 +75,11 @@ def _task(wrong: Places) -> tuple[bool, str]:
     own = chosen == OWN
     data = ""
     if own:
-        data = st.text_input(
-            "Path on this machine", key="batch_data", persist_state=KEEP, placeholder="/data/train.npz",
-            help="An .npz file with labels beside the samples, TFRecord files, or a folder with a sub-folder a class.",
-        )  # fmt: skip
-    wrong.here("data")
+        data = wrong.plan_field(NOISE["data"], "noise", label="Path on this machine", placeholder="/data/train.npz")
     return own, data
 
 
-def _training(workload: Workload) -> tuple[str, int | None, float | None, float | None, float | None]:
+def _training(workload: Workload, wrong: Places) -> dict[str, Any]:
     """Draw device, reference batch, learning rate, loss and budget, in columns; return them."""
     here = machine.devices()
     device: str = st.selectbox(
@@ -94,24 +87,14 @@ def _training(workload: Workload) -> tuple[str, int | None, float | None, float 
         format_func=lambda name: clean(here.title(name)), key="batch_device", persist_state=KEEP,
         help="Noise scale and steps do not depend on it; a faster one gets further.",
     )  # fmt: skip
-    size = st.number_input(
-        "Reference batch", value=DEFAULT_BATCH, step=1, key="batch_reference", persist_state=KEEP,
-        help=f"At which it trains and steps are counted: {MIN_BATCH_TRAINED} to {MAX_BATCH:,}.",
-    )  # fmt: skip
-    usual = DEFAULT_RATES[workload.optimizer]
-    rate = st.number_input(
-        "Learning rate", value=None, key="batch_rate", format="%g", placeholder=f"{usual:g}",
-        persist_state=KEEP, help=f"Empty: {usual:g}, Keras's own for this optimizer.",
-    )  # fmt: skip
-    loss = st.number_input(
-        "Loss to reach", value=None, key="batch_loss", format="%g", placeholder="half of it",
-        persist_state=KEEP, help="On held-out samples. Empty: half of the untrained network's loss.",
-    )  # fmt: skip
-    budget_s = st.number_input(
-        "Budget (s)", value=DEFAULT_BUDGET_S, step=30.0, format="%.0f", key="batch_budget",
-        persist_state=KEEP, help="It ends earlier where the loss is reached.",
-    )  # fmt: skip
-    return device, size, rate, loss, budget_s
+    rate = f"{DEFAULT_RATES[workload.optimizer]:g}"
+    return {
+        "device": device,
+        "batch": wrong.plan_field(NOISE["batch"], "noise"),
+        "learning_rate": wrong.plan_field(NOISE["learning_rate"], "noise", placeholder=rate, format="%g"),
+        "target_loss": wrong.plan_field(NOISE["target_loss"], "noise", format="%g"),
+        "budget_s": wrong.plan_field(NOISE["budget_s"], "noise"),
+    }
 
 
 @st.cache_resource(ttl=LOOK_AGAIN_S, max_entries=4, show_spinner=False)
@@ -136,19 +119,13 @@ def memory(run: Run, target: int) -> int | None:
     free_bytes = available_memory_bytes()
     usual = default_limit_bytes(chosen, free_bytes, machine.now().gpus)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        limit_gb = st.number_input(
-            "Memory limit (GB)", value=None if usual is None else round(usual / GB, 1), step=0.5, format="%.2f",
-            key=f"batch_limit-{chosen.device}", width=170, persist_state=KEEP,
-            help="On a CPU of a whole worker process, TensorFlow included; on a GPU of what TensorFlow may take. A "
-            "worker that passes it ends, and nothing else does. Proposed: 90 % of what is free, most of a GPU.",
+        limit = MEMORY["limit_bytes"]
+        limit_gb = wrong.plan_field(
+            limit, "memory", value=None if usual is None else round(limit.on_page(usual), 1), format="%.2f",
+            key=f"memory_limit-{chosen.device}",
         )  # fmt: skip
-        budget_s = st.number_input(
-            "Budget (s)", value=MEMORY_BUDGET_S, step=30.0, format="%.0f", key="batch_memory_budget", width=130,
-            persist_state=KEEP, help="At most 8 batches are tried, each in a fresh process of some seconds.",
-        )  # fmt: skip
+        budget_s = wrong.plan_field(MEMORY["budget_s"], "memory")
         place = st.container()
-    wrong.here("limit")
-    wrong.here("budget")
     free = None if chosen.is_gpu else free_bytes
     outcome = build_memory_plan(run, target, limit_gb, budget_s, free, machine.now().limited_words)
     wrong.fill(outcome.errors)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.base.evidence import same_machine
+from core.base.fields import fields_of
 from core.base.text import sentence_case
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.diagnosis.kind import DIAGNOSIS
+from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.remedies import REMEDIES, arms_for, family
-from core.studies.diagnosis.run import DEFAULT_BUDGET_S, MIN_DIAGNOSIS_S, DiagnosisPlan, default_batch, default_target
+from core.studies.diagnosis.run import DiagnosisPlan, default_batch, default_target
 from core.ui import frame, machine, navigation, registry
+from core.ui.checks import Checks
 from core.ui.diagnosis.result import Parts
-from core.ui.study_page import StudyPage, busy_notice, busy_sentence
+from core.ui.places import Places
+from core.ui.study_page import StudyPage, takes
 from core.ui.tables import written
 from core.ui.words import plain
-from core.workload.spec import MAX_BUDGET_S
 
 PAGE = StudyPage(DIAGNOSIS, "Diagnose", ":material/stethoscope:")
 ELSEWHERE = (
@@ -30,45 +35,17 @@ ELSEWHERE = (
 
 def show(run: Run) -> None:
     """Show the whole page: the diagnosis of a run, and the form for the next one."""
-    if st.context.is_embedded:
-        _embedded(run)
-        return
-    answer = registry.answer_of(run)
-    why, head = refusal(run, answer), st.container()
-    left, right = frame.choice_and_form(PAGE.has_choice(run.id))
-    with left:
-        found = PAGE.shown(run.id)
+    answer, asked = registry.answer_of(run), PAGE.address in st.query_params
     heading = f"What would help? {run.name}"
-    if found is None or PAGE.running() is not None:
-        with head:
-            frame.top(heading)
-        plan = form(run, answer, why)
-        (PAGE.failure if PAGE.running() is None else PAGE.progress)()
-        if found is None:
-            before(run, plan)
-    else:
-        with right:
-            _another(run, answer, why)
-        frame.show_parts(heading, partial(Parts, run, *found), head)
-    navigation.link("crossover", run=run.id)
 
+    def result(study_id: str, diagnosis: Diagnosis, head: DeltaGenerator) -> None:
+        frame.show_parts(heading, partial(Parts, run, study_id, diagnosis), head)
 
-def _embedded(run: Run) -> None:
-    asked, found = PAGE.address in st.query_params, PAGE.shown(run.id)
-    if found is not None:
-        parts = Parts(run, *found)
-        frame.show("", parts.verdict, parts.picture, notes=parts.notes)
-    elif not asked:
+    PAGE.frame(heading, partial(form, run, answer), result, partial(before, run), run_id=run.id)
+    if not st.context.is_embedded:
+        navigation.link("crossover", run=run.id)
+    elif not asked and not registry.studies(DIAGNOSIS, run.id):
         st.info("This run has no diagnosis yet.", icon=":material/stethoscope:")
-
-
-def _another(run: Run, answer: Answer | None, why: str | None) -> None:
-    """Draw the form, folded above a result; say if and why nothing can be started."""
-    PAGE.failure()
-    with st.expander("Diagnose another target or batch size", icon=":material/tune:"):
-        plan = form(run, answer, why)
-        if why is not None:
-            before(run, plan)
 
 
 def refusal(run: Run, answer: Answer | None) -> str | None:
@@ -87,32 +64,30 @@ def refusal(run: Run, answer: Answer | None) -> str | None:
     return None
 
 
-def form(run: Run, answer: Answer | None, why: str | None) -> DiagnosisPlan | None:
-    """Draw target, batch, budget and button; return the plan, or None if there is nothing to choose from.
+def form(run: Run, answer: Answer | None, busy: str | None, top: Any) -> DiagnosisPlan | None:
+    """Draw target, batch and budget, and the button at the ``top``; return the plan, or None without a choice.
 
-    ``why`` is the reason why nothing can be started (:func:`refusal`).
+    ``busy``: why nothing can be started now.
     """
-    if why is not None:
+    if (why := refusal(run, answer)) is not None:
         st.info(plain(why), icon=":material/info:")
     if run.plan is None or answer is None:
         return None
     if why is None and same_machine(run.environment, machine.now()) is False:
         st.warning(ELSEWHERE, icon=":material/warning:")
-    busy = busy_sentence() if why is None else None
+    checks, wrong, budget = Checks(), Places(), fields_of(DiagnosisPlan)["budget_s"]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         target = _target(run, answer)
         batch = _batch(run, answer, target)
-        budget_s = st.number_input(
-            "Budget (s)", MIN_DIAGNOSIS_S, MAX_BUDGET_S, DEFAULT_BUDGET_S, 30.0, format="%.0f", key="diagnosis_budget",
-            width=140, persist_state="session",
-            help="For all of it. About 60 % go to the remedies, the rest to re-measuring the crossover.",
-        )  # fmt: skip
-        plan = DiagnosisPlan(run, target, batch, budget_s)
-        PAGE.start_button(plan if why is None else None, busy)
-    if busy and PAGE.running() is None:
-        busy_notice(busy)
-    PAGE.refusal()
-    return plan
+    budget_s = checks.field(budget, wrong.plan_field(budget, "diagnosis", width=140))
+    outcome = checks.outcome(budget.name, lambda: DiagnosisPlan(run, target, batch, budget_s))
+    wrong.fill(outcome.errors)
+    with top:
+        if why is None:
+            PAGE.form_button(outcome, busy, lambda plan: f"{DIAGNOSIS.describe(plan)}, {takes(plan.budget_s)}.")
+        else:
+            PAGE.start_button(None, busy)
+    return outcome.plan
 
 
 def _target(run: Run, answer: Answer) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 
+from core.base.fields import fields_of
 from core.base.numbers import duration
 from core.base.schema import UserError
 from core.base.text import clean
@@ -21,6 +22,7 @@ from core.studies.fleet.run import RAY_ADDRESS
 from core.studies.registry import read_any
 from core.ui import registry
 from core.ui.navigation import link
+from core.ui.places import Places
 from core.ui.study_page import StudyPage
 from core.ui.words import plain
 
@@ -33,28 +35,28 @@ NO_CLUSTER = (
 )
 
 
-def show(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, expanded: bool) -> None:
-    """Draw the form, folded if there is a result; nothing on a read-only server."""
-    if registry.read_only():
-        return
-    _said()
-    address = os.environ.get(RAY_ADDRESS, "").strip()
-    top = st.container(horizontal=True, vertical_alignment="center")
-    title = "Measure or collect another fleet run" if not expanded else "Measure or collect a fleet run"
-    with st.expander(plain(title), icon=":material/dns:", expanded=expanded):
-        if address:
-            _start(page, busy, address, top)
-        else:
-            st.info(plain(NO_CLUSTER), icon=":material/dns:")
-        _collect()
+def show(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, top: Any) -> FleetPlan | None:
+    """Draw the form, and the button at its ``top``; return the plan, or None while there is none.
+
+    ``busy``: why nothing can be started.
+    """
+    plan = None
+    with top:
+        _said()
+    if address := os.environ.get(RAY_ADDRESS, "").strip():
+        plan = _start(page, busy, address, top)
+    else:
+        st.info(plain(NO_CLUSTER), icon=":material/dns:")
+    _collect()
+    return plan
 
 
-def _start(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, address: str, top: Any) -> None:
+def _start(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, address: str, top: Any) -> FleetPlan | None:
     runs = [run for run in registry.summaries() if run.kind == "sweep"]
     if not runs:
         st.caption("A fleet run measures the plan of a sweep that is here. Measure one on this machine first.")
         link("sweep")
-        return
+        return None
     names = {run.id: run.name for run in runs}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         run_id = st.selectbox("Sweep to repeat on each machine", list(names), key="fleet_plan", width=420,
@@ -62,7 +64,7 @@ def _start(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, address: st
         way = st.segmented_control("Machines", [EVERY, EACH, LABELS], default=EVERY, required=True, key="fleet_way")
     label, lines = None, ""
     if way == EACH:
-        label = st.text_input("Label that tells the kinds apart", key="fleet_each", placeholder="kind", width=240)
+        label = Places().plan_field(fields_of(FleetPlan)["each"], "fleet", placeholder="kind", width=240)
     elif way == LABELS:
         lines = st.text_area("Labels, a machine a line", key="fleet_labels", placeholder="kind=a100,zone=eu", width=420)
     plan = None
@@ -77,6 +79,7 @@ def _start(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, address: st
             f"On the cluster at {address}: {duration(plan.sweep.budget_s)} a machine, all of them at the same time."
         ))  # fmt: skip
     page.refusal()
+    return plan
 
 
 def _plan(run: Run, address: str, label: str | None, lines: str, way: str) -> FleetPlan:

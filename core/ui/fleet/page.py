@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -14,7 +15,7 @@ from core.studies.progress import Snapshot
 from core.ui import frame, news, registry
 from core.ui.fleet import form, result
 from core.ui.fleet.result import Asked, Parts, asked, compared, curves_of
-from core.ui.study_page import StudyPage, busy_sentence
+from core.ui.study_page import StudyPage
 from core.ui.words import plain
 
 QUESTION = "Which machine is the fastest at which batch?"
@@ -25,36 +26,25 @@ def _counts(snapshot: Snapshot) -> str:
     return f"{at.cells_done:,} of {at.cells_total:,} have ended." if at.cells_total else ""
 
 
-PAGE: StudyPage[FleetPlan, FleetStudy] = StudyPage(FLEET, "Measure the fleet", counts=_counts)
+PAGE: StudyPage[FleetPlan, FleetStudy] = StudyPage(
+    FLEET, "Measure the fleet", counts=_counts, choices="Measure or collect"
+)
 
 
 def show() -> None:
     """Show the whole page. While a fleet is measured its machines replace the result."""
-    head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
-    with left:
-        shown = PAGE.shown()
-    if st.context.is_embedded:
-        if shown is not None:
-            _result(*shown, head)
-    elif PAGE.running() is not None:
-        with head:
-            frame.top(QUESTION)
-        PAGE.progress()
-        news.redrawn("fleet", _live, changes=False)
-    elif shown is None:
-        with head:
-            frame.top(QUESTION)
-        PAGE.failure()
-        st.markdown(
-            "The same sweep runs on each machine, and this page says which of them is the fastest at which batch, "
-            "from which batch another one is, and what a sample costs on each."
-        )
-        form.show(PAGE, busy_sentence(), expanded=True)
-    else:
-        with right:
-            PAGE.failure()
-            form.show(PAGE, busy_sentence(), expanded=False)
-        _result(*shown, head)
+    PAGE.frame(QUESTION, partial(form.show, PAGE), _result, _before, _so_far)
+
+
+def _before(_: FleetPlan | None) -> None:
+    st.markdown(
+        "The same sweep runs on each machine, and this page says which of them is the fastest at which batch, "
+        "from which batch another one is, and what a sample costs on each."
+    )
+
+
+def _so_far() -> None:
+    news.redrawn("fleet", _live, changes=False)
 
 
 def _live() -> None:

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from core.base.fields import About, PlanField
 from core.base.schema import UserError
 from core.networks.families import Choice, families
 from core.studies.frontier.record import AXES, MAX_VALUES, Axis, FrontierPlan, Setting, buildable_widths, log_spaced
-from core.ui.checks import Checks, Outcome, checked_budget, checked_sizes, checked_targets
+from core.ui.checks import Checks, Outcome, checked_sizes, checked_targets
 from core.workload.spec import MAX_BATCH, MIN_BATCH
 
 USUAL_DEPTHS, USUAL_WIDTHS, USUAL_BATCHES = 4, 7, 6
 LARGEST_USUAL_DEPTH, LARGEST_USUAL_BATCH = 8, 1024
 
 
-@dataclass(frozen=True)
-class AxisRange:
+class AxisRange(NamedTuple):
     """Smallest value, largest value, and number of values; None is an emptied field."""
 
     low: int | None
     high: int | None
-    count: int | None
-
-
-@dataclass(frozen=True)
-class FrontierDraft:
-    """The form's current values.
-
-    ``sizes`` are the family's choices except depth and width, ``targets`` fields of Targets. ``point`` is the user's
-    own depth, width and batch, each None if left empty.
-    """
-
-    family: str
-    sizes: dict[str, int | None]
-    ranges: dict[Axis, AxisRange]
-    mode: str
-    optimizer: str
-    targets: tuple[dict[str, Any], dict[str, Any]]
-    point: tuple[int | None, int | None, int | None]
-    budget_s: float | None
+    many: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +44,18 @@ def axis_choice(family: str, axis: Axis) -> Choice:
     return next(choice for choice in families()[family].choices if choice.name == axis)
 
 
+def axis_fields(family: str, axis: Axis) -> tuple[PlanField, PlanField, PlanField]:
+    """Return the fields of an axis in the order of :class:`AxisRange`, with their defaults."""
+    choice, usual = axis_choice(family, axis), usual_range(family, axis)
+    ends = (("low", "Smallest", usual.low, choice.help), ("high", "Largest", usual.high, ""))
+    low, high = (
+        PlanField(f"{axis}_{end}", About(f"{words} {axis}", help), int, default, choice.low, high=choice.high)
+        for end, words, default, help in ends
+    )
+    many = About(f"Number of {axis} values", "Evenly spaced in their logarithm; 1 takes the smallest alone.")
+    return low, high, PlanField(f"{axis}_count", many, int, usual.many, 1, high=MAX_VALUES)
+
+
 def usual_range(family: str, axis: Axis) -> AxisRange:
     """Return the form's default: powers of two around the family's default size."""
     if axis == "batch":
@@ -72,54 +66,38 @@ def usual_range(family: str, axis: Axis) -> AxisRange:
     return AxisRange(max(choice.low, choice.default // 16), min(choice.high, 4 * choice.default), USUAL_WIDTHS)
 
 
-def build_plan(draft: FrontierDraft) -> FrontierOutcome:
-    """Validate a draft.
+def build_plan(given: Mapping[str, Any]) -> FrontierOutcome:
+    """Return the plan of the form's values, by field.
 
-    Fields: each size, each axis and its low, high and count, target 0, target 1, targets, point, budget, plan.
+    ``sizes`` are the family's choices except depth and width, ``ranges`` those of the axes, ``targets`` fields of
+    Targets, ``point`` the user's own depth, width and batch, each None if left empty. Other places of errors: each
+    size, each axis and its fields, target 0, target 1.
     """
-    checks = Checks()
-    sizes = checked_sizes(checks, fixed_choices(draft.family), draft.sizes)
-    attempted = {axis: _values(checks, draft, axis) for axis in AXES}
+    checks, family = Checks(), given["family"]
+    sizes = checked_sizes(checks, fixed_choices(family), given["sizes"])
+    attempted = {axis: _values(checks, family, axis, given["ranges"][axis]) for axis in AXES}
     values = {axis: value for axis, value in attempted.items() if value is not None}
     if sizes is not None and "depth" in values and "width" in values:
-        values["width"] = buildable_widths(draft.family, sizes, values["depth"][0], values["width"])
-    targets = checked_targets(checks, draft.targets)
-    point = checks.attempt("point", lambda: _point(draft.point, values))
-    budget_s = checks.attempt("budget", lambda: checked_budget(draft.budget_s))
+        values["width"] = buildable_widths(family, sizes, values["depth"][0], values["width"])
+    data = {name: given[name] for name in ("family", "mode", "optimizer")}
+    data |= {"targets": checked_targets(checks, given["targets"])} | checks.fields(FrontierPlan, given)
+    data["point"] = checks.attempt("point", lambda: _point(given["point"], values))
     if not checks.errors and sum(len(value) > 1 for value in values.values()) < 2:
         checks.errors["plan"] = (
             "A map needs two axes with more than one value. For batch sizes alone there is the page Sweep."
         )
     if checks.errors or sizes is None:
         return FrontierOutcome(plan=None, errors=checks.errors, values=values)
-    data: dict[str, Any] = {"family": draft.family, "sizes": tuple(sizes.items())}
-    data |= {"mode": draft.mode, "optimizer": draft.optimizer}
     data |= {"depths": values["depth"], "widths": values["width"], "batches": values["batch"]}
-    data |= {"targets": targets, "point": point, "budget_s": budget_s}
+    data["sizes"] = tuple(sizes.items())
     plan = checks.attempt("plan", lambda: FrontierPlan.model_validate(data))
     return FrontierOutcome(plan=plan, errors=checks.errors, values=values)
 
 
-def _values(checks: Checks, draft: FrontierDraft, axis: Axis) -> tuple[int, ...] | None:
-    """Return the values of an axis. Fields: its low, high and count, and the axis if they conflict."""
-    given, choice = draft.ranges[axis], axis_choice(draft.family, axis)
-    limits = {"low": (choice.low, choice.high), "high": (choice.low, choice.high), "count": (1, MAX_VALUES)}
-    made = {
-        part: checks.attempt(f"{axis} {part}", partial(_end, choice.label, part, getattr(given, part), *limits[part]))
-        for part in limits
-    }
-    low, high, count = made.values()
-    if low is None or high is None or count is None:
-        return None
-    return checks.attempt(axis, lambda: log_spaced(low, high, count))
-
-
-def _end(label: str, part: str, value: int | None, least: int, most: int) -> int:
-    if value is None or not least <= value <= most:
-        said = "An axis has" if part == "count" else f"{label} goes from"
-        words = f"{least:,} to {most:,}"
-        raise UserError(f"{said} {words} values." if part == "count" else f"{said} {words}.")
-    return value
+def _values(checks: Checks, family: str, axis: Axis, given: AxisRange) -> tuple[int, ...] | None:
+    """Return the values of an axis; its own place of errors is for those that conflict."""
+    made = [checks.field(field, value) for field, value in zip(axis_fields(family, axis), given, strict=True)]
+    return None if None in made else checks.attempt(axis, lambda: log_spaced(*made))
 
 
 def _point(given: tuple[int | None, int | None, int | None], values: dict[Axis, tuple[int, ...]]) -> Setting | None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import streamlit as st
 
+from core.base.fields import fields_of
 from core.base.numbers import counted, duration
 from core.networks.families import families
-from core.studies.frontier.record import AXES, DEFAULT_BUDGET_S, MAX_VALUES, Axis, FrontierPlan, growing_families
+from core.studies.frontier.record import AXES, Axis, FrontierPlan, growing_families
 from core.studies.frontier.run import BLOCK_S, FIRST_SETUP_S, ROUNDS
 from core.ui import machine
 from core.ui.fields import mode_fields, two_targets
-from core.ui.frontier.draft import AxisRange, FrontierDraft, axis_choice, build_plan, fixed_choices, usual_range
+from core.ui.frontier.draft import AxisRange, axis_choice, axis_fields, build_plan, fixed_choices
 from core.ui.frontier.page import PAGE
 from core.ui.network_form import FIRST_FAMILY, size_fields
 from core.ui.places import KEEP, Places
@@ -20,28 +21,23 @@ from core.ui.study_page import takes
 from core.ui.words import plain
 
 
-def show(busy: str | None, top: Any = None) -> FrontierPlan | None:
-    """Draw the form and return its plan, or None while anything is invalid.
+def show(busy: str | None, top: Any) -> FrontierPlan | None:
+    """Draw the form, and the button at its ``top``; return the plan, or None while anything is invalid.
 
-    ``busy``: why nothing can be started; ``top``: the place of the button, else above the fields.
+    ``busy``: why nothing can be started.
     """
-    top = top or st.container()
     here = machine.devices()
     wrong = Places()
     machine.gpu_notice(here)
     family, sizes = _network(wrong)
     ranges, below = _ranges(family, wrong)
     mode, optimizer = mode_fields("frontier")
-    targets = two_targets("frontier_", here, wrong)
-    point = _point(family, wrong)
-    budget = st.number_input(
-        "Budget (seconds)", value=round(DEFAULT_BUDGET_S), step=60, key="frontier_budget", persist_state=KEEP,
-        help="For the whole study. Workers are started up to four times, so that intervals can be given; a longer "
-        "budget measures more settings.",
-    )  # fmt: skip
-    wrong.here("budget")
+    given: dict[str, Any] = {"family": family, "sizes": sizes, "ranges": ranges, "mode": mode, "optimizer": optimizer}
+    given["targets"] = two_targets("frontier_", here, wrong)
+    given["point"] = _point(family, wrong)
+    given["budget_s"] = wrong.plan_field(fields_of(FrontierPlan)["budget_s"], "frontier")
     wrong.here("plan")
-    outcome = build_plan(FrontierDraft(family, sizes, ranges, mode, optimizer, targets, point, budget))
+    outcome = build_plan(given)
     if outcome.plan is not None:
         st.caption(plain(grid_words(outcome.plan)))
     wrong.fill(outcome.errors)
@@ -69,20 +65,11 @@ def _ranges(family: str, wrong: Places) -> tuple[dict[Axis, AxisRange], dict[Axi
     ranges: dict[Axis, AxisRange] = {}
     below: dict[Axis, Any] = {}
     for axis in AXES:
-        choice, usual = axis_choice(family, axis), usual_range(family, axis)
-        st.markdown(f"**{plain(choice.label)}**")
-        key = f"frontier_{family}_{axis}"
+        st.markdown(f"**{plain(axis_choice(family, axis).label)}**")
         with st.grid(3, min_column_width=96, gap="small"):
-            low, high, count = (
-                wrong.number(f"{axis} {part}", f"{words}, {axis}", value, f"{key}_{part}", says)
-                for part, words, value, says in (
-                    ("low", "Smallest", usual.low, f"{choice.help} {choice.low:,} to {choice.high:,}."),
-                    ("high", "Largest", usual.high, None),
-                    ("count", "How many", usual.count,
-                     f"1 to {MAX_VALUES}, evenly spaced in their logarithm; 1 takes the smallest alone."),
-                )
-            )  # fmt: skip
-        ranges[axis] = AxisRange(low, high, count)
+            ranges[axis] = AxisRange(
+                *(wrong.plan_field(field, f"frontier_{family}") for field in axis_fields(family, axis))
+            )
         below[axis] = st.empty()
         wrong.here(axis)
     return ranges, below

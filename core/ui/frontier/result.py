@@ -33,12 +33,12 @@ HEADING_AT = 32  # characters of a target in the heading
 INTERPOLATED = "Interpolated between the settings that were measured, with its 95 % interval."
 
 
-def show(study_id: str, study: FrontierStudy, head: DeltaGenerator | None = None) -> None:
+def show(study_id: str, study: FrontierStudy, head: DeltaGenerator) -> None:
     """Show the page of one study; ``head`` is the place of its heading."""
     try:
         answer = page.answer_of(study_id, study)
     except UserError as error:
-        if head is not None:
+        if not st.context.is_embedded:
             with head:
                 frame.top(heading(study))
         st.info(plain(str(error)), icon=":material/info:")

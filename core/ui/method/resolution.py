@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from core.base.fields import fields_of
 from core.base.numbers import counted, duration, number, percent
 from core.base.schema import UserError
 from core.base.text import clean
@@ -18,7 +19,7 @@ from core.studies.resolution.kind import RESOLUTION
 from core.studies.resolution.record import LARGEST, ResolutionPlan, ResolutionStudy, resolution_plan, spread_batches
 from core.ui import machine, registry, share
 from core.ui.card import label_badge, result_card
-from core.ui.places import KEEP
+from core.ui.places import KEEP, Places
 from core.ui.study_page import StudyPage, busy_notice
 from core.ui.tables import written
 from core.ui.words import plain
@@ -31,7 +32,7 @@ PAGE = StudyPage(RESOLUTION, "What can this machine show?", ":material/straighte
 
 def show() -> None:
     """Draw the button or the progress, and the study in the address, else the newest."""
-    PAGE.frame(_form, _result, _before)
+    PAGE.flow(_form, _result, _before)
 
 
 def _form(busy: str | None, top: Any) -> ResolutionPlan:
@@ -41,10 +42,9 @@ def _form(busy: str | None, top: Any) -> ResolutionPlan:
         "Target", here.names, index=int(here.has_gpu), format_func=lambda name: clean(here.title(name)),
         key="resolution_target", persist_state=KEEP,
     )  # fmt: skip
-    budget_s: float = st.selectbox(
-        "Budget", BUDGETS_S, index=1, format_func=duration, key="resolution_budget", persist_state=KEEP,
-        help="That of the sweeps that you want to know this of.",
-    )  # fmt: skip
+    budgets_s = {duration(budget_s): budget_s for budget_s in BUDGETS_S}
+    field = fields_of(ResolutionPlan)["budget_s"]
+    budget_s = Places().plan_field(field, "resolution", budgets_s, index=1, label="Budget")
     target = Target(device=device)
     workload = Workload(network=network_from_name(NETWORK))
     plan = resolution_plan(workload, target, spread_batches(1, LARGEST, target.replicas), budget_s)

@@ -2,53 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
 
-from core.studies.pipeline.plan import DEFAULT_BASE, DEFAULT_BATCH, DEFAULT_BUDGET_S, PipelinePlan
+from core.base.fields import fields_of
+from core.studies.pipeline.plan import DEFAULT_BASE, PipelinePlan
 from core.ui import machine
+from core.ui.checks import Checks, Outcome, checked_path, checked_workload
 from core.ui.fields import PREFETCH, target_fields, workload_fields
-from core.ui.pipeline.draft import PipelineDraft, build_study
 from core.ui.pipeline.page import PAGE
-from core.ui.places import KEEP, Places
+from core.ui.places import Places
 from core.ui.study_page import takes
-from core.ui.words import PYTHON_HELP, plain
-from core.userdata.source import Source, check_data
-from core.workload.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH
+from core.ui.words import plain
+from core.userdata.source import Source, check_data, check_fits
+from core.workload.spec import AUTOTUNE, Pipeline, Target, Workload
 
 CALLS: dict[str, int | str | None] = {"one after another": None, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
 LOOK_AGAIN_S = 5.0  # a folder is not reread at every keystroke elsewhere in the form
+PLAN, INPUT = fields_of(PipelinePlan), fields_of(Pipeline)
 
 
-def show(busy: str | None, top: Any = None) -> PipelinePlan | None:
-    """Draw the form and return its plan, or None while anything is invalid.
+def build_study(given: Mapping[str, Any], look: Callable[[str], Source]) -> Outcome[PipelinePlan]:
+    """Return the plan of the form's values, by field; those of the tf.data pipeline stand beside the plan's.
 
-    ``busy``: why nothing can be started; ``top``: the place of the button, else above the fields.
+    ``look`` inspects the data at a path, as :func:`core.userdata.source.check_data` does.
     """
-    top = top or st.container()
+    checks = Checks()
+    workload = checked_workload(checks, **given["workload"])
+    source = checks.attempt("data", lambda: _source(given["data"], workload, look))
+    data = None if source is None else source.path
+    base = {"kind": "tfdata"} | checks.fields(Pipeline, given) | {"data": data}
+    values = {
+        "workload": workload,
+        "target": checks.attempt("target", lambda: Target(**given["target"])),
+        **checks.fields(PipelinePlan, given),
+    }
+    return checks.outcome("preprocess_python", lambda: PipelinePlan.model_validate(values | {"base": base}), source)
+
+
+def _source(text: str, workload: Workload | None, look: Callable[[str], Source]) -> Source | None:
+    if not (path := checked_path(text)):
+        return None
+    source = look(path)
+    if workload is not None:
+        check_fits(source, workload)
+    return source
+
+
+@st.cache_resource(ttl=LOOK_AGAIN_S, max_entries=4, show_spinner=False)
+def _look(path: str) -> Source:
+    return check_data(path)
+
+
+def show(busy: str | None, top: Any) -> PipelinePlan | None:
+    """Draw the form, and the button at its ``top``; return the plan, or None while anything is invalid.
+
+    ``busy``: why nothing can be started.
+    """
     here = machine.devices()
     wrong = Places()
-    workload = workload_fields(wrong)
+    given = {"workload": workload_fields(wrong)}
     st.markdown("**Target**")
     targets = here.default_targets()
-    target = target_fields("pipeline", targets[1] if here.has_gpu else targets[0].model_copy(update={"threads": None}),
-                           here)  # fmt: skip
+    usual = targets[1] if here.has_gpu else targets[0].model_copy(update={"threads": None})
+    given["target"] = target_fields("pipeline", usual, here)
     wrong.here("target")
-    batch = st.number_input(
-        "Batch size", value=DEFAULT_BATCH, step=1, key="pipeline_batch", persist_state=KEEP,
-        help=f"{MIN_BATCH} to {MAX_BATCH:,}. Every way of feeding is measured at this batch.",
-    )  # fmt: skip
-    wrong.here("batch")
+    given["batch"] = wrong.plan_field(PLAN["batch"], "pipeline")
     pipeline, below_path = _pipeline(wrong)
-    budget = st.number_input(
-        "Budget (seconds)", value=round(DEFAULT_BUDGET_S), step=30, key="pipeline_budget", persist_state=KEEP,
-        help="For the whole study. Workers are started three times, so that intervals can be given; with some 14 ways "
-        "of feeding, less than a minute is not enough for that.",
-    )  # fmt: skip
-    wrong.here("budget")
-    draft = PipelineDraft(workload=workload, target=target, batch=batch, budget_s=budget, **pipeline)
-    outcome = build_study(draft, _look)
+    given["budget_s"] = wrong.plan_field(PLAN["budget_s"], "pipeline")
+    outcome = build_study(given | pipeline, _look)
     if outcome.source is not None:
         below_path.success(plain(f"{outcome.source.name}: {outcome.source.words}."), icon=":material/folder_open:")
     wrong.fill(outcome.errors)
@@ -57,36 +81,23 @@ def show(busy: str | None, top: Any = None) -> PipelinePlan | None:
     return outcome.plan
 
 
-@st.cache_resource(ttl=LOOK_AGAIN_S, max_entries=4, show_spinner=False)
-def _look(path: str) -> Source:
-    return check_data(path)
-
-
 def _pipeline(wrong: Places) -> tuple[dict[str, Any], Any]:
     """Draw the tf.data pipeline that the study varies field by field; return it and the place below the path."""
     st.markdown("**Input pipeline as chosen**")
-    data = st.text_input(
-        "Your own data (optional)", key="pipeline_data", persist_state=KEEP, placeholder="/data/train.npz",
-        help="A path on this machine: an .npy or .npz file, TFRecord files, or a folder of PNG or JPEG images. Read "
-        "with tf.data's own readers. Empty: random samples of the network's input shape.",
-    )  # fmt: skip
-    wrong.here("data")
+    data = wrong.plan_field(INPUT["data"], "pipeline", placeholder="/data/train.npz")
     below_path = st.empty()
     left, right = st.columns(2)
-    prefetch = left.selectbox("Prefetch", list(PREFETCH), index=4, key="pipeline_prefetch", persist_state=KEEP)
-    calls = right.selectbox("Parallel map calls", list(CALLS), index=4, key="pipeline_calls", persist_state=KEEP)
+    given = {"data": data}
+    for name, options, column in (("prefetch", PREFETCH, left), ("parallel_calls", CALLS, right)):
+        with column:
+            given[name] = wrong.plan_field(INPUT[name], "pipeline", options, index=len(options) - 1)
     own = bool(data.strip())
-    cost_us = st.number_input(
-        "Preprocessing (µs a sample)", value=0.0 if own else DEFAULT_BASE.preprocess_us, step=10.0,
-        key=f"pipeline_cost_{'own' if own else 'random'}", persist_state=KEEP,
-        help="Real work spent on every sample in the map function, on top of reading your data. Costs under about "
-        "30 µs cannot be set; they become about 30 µs.",
+    given["preprocess_us"] = wrong.plan_field(
+        INPUT["preprocess_us"], "pipeline", value=0.0 if own else DEFAULT_BASE.preprocess_us,
+        key=f"pipeline_cost_{'own' if own else 'random'}",
     )  # fmt: skip
-    wrong.here("cost")
-    python = st.checkbox("Preprocessing in Python", key="pipeline_python", persist_state=KEEP, help=PYTHON_HELP)
-    wrong.here("pipeline")
-    chosen = {"prefetch": PREFETCH[prefetch], "parallel_calls": CALLS[calls], "preprocess_us": cost_us}
-    return {"data": data, "preprocess_python": python, **chosen}, below_path
+    given["preprocess_python"] = wrong.plan_field(INPUT["preprocess_python"], "pipeline")
+    return given, below_path
 
 
 def _says(plan: PipelinePlan) -> str:

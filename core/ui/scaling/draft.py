@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from core.base.frameworks import FRAMEWORKS, MAX_REPLICAS
-from core.studies.scaling.record import LOGICAL, MIN_SCALING_S, ScalingPlan, doubling, of_counts, shared_grid
-from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_workload
-from core.workload.spec import MAX_BATCH, MIN_BATCH, Target, geometric_grid
+from core.studies.scaling.record import LOGICAL, ScalingPlan, doubling, of_counts, shared_grid
+from core.ui.checks import Checks, Outcome, checked_workload, range_fields
+from core.workload.spec import Target
 
 OFFERED = tuple(name for name, framework in FRAMEWORKS.items() if framework.several is not None)
+RANGE = range_fields(
+    32,
+    4096,
+    "Each batch size is measured on one device and, shared out evenly, on several. Large ones show what the devices "
+    "can come to.",
+)
 TRY_OUT = 0
 """Replaces a number of devices: two logical CPUs."""
-
-
-@dataclass(frozen=True)
-class ScalingDraft:
-    """The form's current values; None for a number is an emptied field.
-
-    ``workload`` holds the arguments of :func:`core.ui.checks.checked_workload`, ``gpus`` are this machine's usable
-    ones, ``devices`` is the maximum number measured.
-    """
-
-    workload: dict[str, Any]
-    gpus: tuple[str, ...]
-    devices: int
-    framework: str
-    precision: str
-    execution: str
-    low: int | None
-    high: int | None
-    budget_s: float | None
 
 
 def choices(gpus: Sequence[str]) -> tuple[int, ...]:
@@ -47,31 +33,25 @@ def targets_of(gpus: Sequence[str], devices: int) -> tuple[Target, ...]:
     return LOGICAL if devices == TRY_OUT else of_counts(gpus, doubling(devices))
 
 
-def build_study(draft: ScalingDraft, missing: Mapping[str, str] = MappingProxyType({})) -> Outcome[ScalingPlan]:
-    """Validate a draft. ``missing`` has a sentence for each framework that is not installed here.
+def build_study(given: Mapping[str, Any], missing: Mapping[str, str] = MappingProxyType({})) -> Outcome[ScalingPlan]:
+    """Return the plan of the form's values, by field.
 
-    Fields: workload, each size, devices, framework, low, high, batches, budget.
+    Args:
+        given: Beside the plan's fields ``workload`` (arguments of :func:`core.ui.checks.checked_workload`), ``way``
+            (fields that all targets share), ``gpus`` (this machine's usable ones) and ``devices`` (the maximum number
+            measured). ``batches`` are the smallest and the largest.
+        missing: A sentence for each framework that is not installed here.
     """
-    checks = Checks()
-    workload = checked_workload(checks, **draft.workload)
-    way = {"framework": draft.framework, "precision": draft.precision, "execution": draft.execution}
-    if draft.framework in missing:
-        checks.errors["framework"] = missing[draft.framework]
-    targets = checks.attempt("devices", lambda: _targets(draft, way))
-    ends = {
-        "low": checks.attempt("low", lambda: checked_number("The smallest batch", draft.low, MIN_BATCH, MAX_BATCH)),
-        "high": checks.attempt("high", lambda: checked_number("The largest batch", draft.high, MIN_BATCH, MAX_BATCH)),
-    }
-    low, high = ends["low"], ends["high"]
-    batches = None
-    if targets is not None and low is not None and high is not None:
-        batches = checks.attempt("batches", lambda: shared_grid(geometric_grid(low, high), targets))
-    budget_s = checks.attempt("budget", lambda: checked_budget(draft.budget_s, MIN_SCALING_S))
-    if checks.errors:
-        return Outcome(None, checks.errors)
-    data = {"workload": workload, "targets": targets, "batches": batches, "budget_s": budget_s}
-    return Outcome(checks.attempt("batches", lambda: ScalingPlan.model_validate(data)), checks.errors)
+    checks, way = Checks(), given["way"]
+    values = checks.fields(ScalingPlan, given) | {"workload": checked_workload(checks, **given["workload"])}
+    if way["framework"] in missing:
+        checks.errors["framework"] = missing[way["framework"]]
+    targets = checks.attempt("devices", lambda: _targets(targets_of(given["gpus"], given["devices"]), way))
+    grid = checks.grid(RANGE, *given["batches"])
+    if targets is not None and grid is not None:
+        values |= {"targets": targets, "batches": checks.attempt("batches", lambda: shared_grid(grid, targets))}
+    return checks.outcome("batches", lambda: ScalingPlan.model_validate(values))
 
 
-def _targets(draft: ScalingDraft, way: dict[str, str]) -> tuple[Target, ...]:
-    return tuple(Target.model_validate(target.model_dump() | way) for target in targets_of(draft.gpus, draft.devices))
+def _targets(targets: Sequence[Target], way: Mapping[str, str]) -> tuple[Target, ...]:
+    return tuple(Target.model_validate({**target.model_dump(), **way}) for target in targets)

@@ -7,20 +7,20 @@ from typing import Any
 
 import streamlit as st
 
+from core.base.fields import fields_of
 from core.base.frameworks import FRAMEWORKS, Framework
 from core.base.numbers import counted, duration
 from core.base.text import clean
-from core.studies.scaling.record import DEFAULT_SCALING_S, LOGICAL, ScalingPlan
+from core.studies.scaling.record import LOGICAL, ScalingPlan
 from core.ui import machine
 from core.ui.fields import precision_field, workload_fields
 from core.ui.places import KEEP, Places
-from core.ui.scaling.draft import OFFERED, TRY_OUT, ScalingDraft, build_study, choices, targets_of
+from core.ui.scaling.draft import OFFERED, RANGE, TRY_OUT, build_study, choices, targets_of
 from core.ui.scaling.page import PAGE, TRY_BUTTON
 from core.ui.words import EXECUTIONS
 from core.workload.names import side_by_side
-from core.workload.spec import MAX_BATCH, MIN_BATCH, Target
+from core.workload.spec import Target
 
-LOW, HIGH = 32, 4096
 EXECUTION_HELP = {
     "tensorflow": "default: what compile() itself chooses, on one GPU XLA where every layer supports it, on several a "
     "graph. graph: on all of them, so that only the number of devices differs.",
@@ -28,12 +28,11 @@ EXECUTION_HELP = {
 }
 
 
-def show(busy: str | None, top: Any = None) -> ScalingPlan | None:
-    """Draw the form and return its plan, or None while anything is invalid.
+def show(busy: str | None, top: Any) -> ScalingPlan | None:
+    """Draw the form, and the button at its ``top``; return the plan, or None while anything is invalid.
 
-    ``busy``: why nothing can be started; ``top``: the place of the button, else above the fields.
+    ``busy``: why nothing can be started.
     """
-    top = top or st.container()
     here, wrong, missing = machine.devices(), Places(), machine.missing_frameworks()
     gpus = here.usable_gpus
     workload = workload_fields(wrong)
@@ -41,23 +40,14 @@ def show(busy: str | None, top: Any = None) -> ScalingPlan | None:
     wrong.here("devices")
     framework = _framework(missing)
     wrong.here("framework")
-    precision, execution = _way(here, gpus, devices, framework)
+    way = {"framework": framework.name} | _way(here, gpus, devices, framework)
     st.markdown("**Batch sizes, of all devices together**")
     with st.grid(2, min_column_width=120, gap="small"):
-        low = wrong.number("low", "Smallest batch", LOW, "scaling_low", f"{MIN_BATCH} to {MAX_BATCH:,}; doubling.")
-        high = wrong.number(
-            "high", "Largest batch", HIGH, "scaling_high",
-            "Each batch size is measured on one device and, shared out evenly, on several. Large ones show what the "
-            "devices can come to.",
-        )  # fmt: skip
+        batches = [wrong.plan_field(field, "scaling") for field in RANGE]
     wrong.here("batches")
-    budget = st.number_input(
-        "Budget (seconds)", value=round(DEFAULT_SCALING_S), step=60, key="scaling_budget", persist_state=KEEP,
-        help="For the whole study. Workers are started again and again, since intervals rest on how much they differ.",
-    )  # fmt: skip
-    wrong.here("budget")
-    draft = ScalingDraft(workload, gpus, devices, framework.name, precision, execution, low, high, budget)
-    outcome = build_study(draft, missing)
+    given = {"workload": workload, "gpus": gpus, "devices": devices, "way": way, "batches": batches}
+    given["budget_s"] = wrong.plan_field(fields_of(ScalingPlan)["budget_s"], "scaling")
+    outcome = build_study(given, missing)
     wrong.fill(outcome.errors)
     with top:
         PAGE.form_button(outcome, busy, _says, label=TRY_BUTTON if devices == TRY_OUT else PAGE.button)
@@ -95,7 +85,7 @@ def _framework(missing: Mapping[str, str]) -> Framework:
     return FRAMEWORKS[chosen]
 
 
-def _way(here: machine.Machine, gpus: tuple[str, ...], devices: int, framework: Framework) -> tuple[str, str]:
+def _way(here: machine.Machine, gpus: tuple[str, ...], devices: int, framework: Framework) -> dict[str, str]:
     """Draw precision and execution, shared by all targets; return them."""
     first = LOGICAL[0] if devices == TRY_OUT else Target(device=gpus[0])
     with st.grid(2, min_column_width=120, gap="small"):
@@ -104,7 +94,7 @@ def _way(here: machine.Machine, gpus: tuple[str, ...], devices: int, framework: 
             "Execution", _ways(framework), key="scaling_execution", persist_state=KEEP,
             format_func=EXECUTIONS.__getitem__, help=EXECUTION_HELP[framework.name],
         )  # fmt: skip
-    return precision, execution
+    return {"precision": precision, "execution": execution}
 
 
 def _ways(framework: Framework) -> list[str]:

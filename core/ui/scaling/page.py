@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import pandas as pd
@@ -18,13 +17,12 @@ from core.studies.scaling.kind import SCALING
 from core.studies.scaling.record import TRY_OUT, ScalingPlan, ScalingStudy
 from core.ui import charts, frame, machine, navigation, news
 from core.ui.scaling.result import Parts, heading
-from core.ui.study_page import StudyPage, busy_sentence
+from core.ui.study_page import StudyPage
 from core.ui.tables import written
 from core.ui.words import plain
 
 QUESTION = "From which batch are several devices faster than one?"
 TRY_BUTTON = "Try it out on logical CPUs"
-Form = Callable[[str | None, DeltaGenerator], ScalingPlan | None]
 
 
 def _counts(snapshot: Snapshot) -> str:
@@ -35,33 +33,9 @@ def _counts(snapshot: Snapshot) -> str:
 PAGE = StudyPage(SCALING, "Measure scaling", counts=_counts)
 
 
-def _result(head: DeltaGenerator, study_id: str, study: ScalingStudy) -> None:
+def result(study_id: str, study: ScalingStudy, head: DeltaGenerator) -> None:
+    """Show a study; ``head`` is the place of the heading."""
     frame.show_parts(heading(study), partial(Parts, study_id, study), head)
-
-
-def show(form: Form) -> None:
-    """Show the whole page. While a study is measured its progress replaces the result."""
-    head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
-    with left:
-        shown = PAGE.shown()
-    if st.context.is_embedded:
-        if shown is not None:
-            _result(head, *shown)
-    elif PAGE.running() is not None or shown is None:
-        with head:
-            frame.top(QUESTION)
-        if PAGE.running() is not None:
-            PAGE.progress()
-            news.redrawn("scaling", _so_far, changes=False)
-        else:
-            PAGE.failure()
-            needs_two()
-        _ask(form, own=False)
-    else:
-        with right:
-            PAGE.failure()
-            _ask(form, own=True)
-        _result(head, *shown)
 
 
 def needs_two() -> None:
@@ -81,18 +55,9 @@ def needs_two() -> None:
     navigation.link("history", "Import a study in History")
 
 
-def _ask(form: Form, *, own: bool) -> None:
-    """Draw the form for the next study, folded if there is a result."""
-    top = st.container(horizontal=True, vertical_alignment="center")
-    title = "Measure another one" if own else "What to measure"
-    with st.expander(plain(title), icon=":material/tune:", expanded=not own):
-        plan = form(busy_sentence(), top)
-        if not own:
-            before(plan)
-
-
 def before(plan: ScalingPlan | None) -> None:
-    """Explain a study, its result, and what the chosen one would measure."""
+    """Explain a study, its result, and what the chosen one would measure; say so if it needs more GPUs."""
+    needs_two()
     st.markdown(
         "One device and several run the same steps in turn: with the same batch size, and with the same batch size on "
         "each device. The result shows the throughput of each by batch size, from which batch several devices are "
@@ -111,8 +76,12 @@ def before(plan: ScalingPlan | None) -> None:
         st.caption(f"{TRY_OUT}.")
 
 
-def _so_far() -> None:
+def so_far() -> None:
     """Show the curves of the running study so far."""
+    news.redrawn("scaling", _so_far, changes=False)
+
+
+def _so_far() -> None:
     running = PAGE.running()
     if running is None or running.record is None:
         return

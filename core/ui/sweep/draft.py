@@ -4,54 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from core.base.numbers import duration
-from core.base.schema import UserError
-from core.networks.families import Network
 from core.rounds.plan import SweepPlan, check_fits
 from core.studies.sweep.proposal import with_proposed_budget
-from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_targets, checked_workload
-from core.workload.spec import (
-    MAX_BATCH,
-    MAX_CROSSOVER_WIDTH,
-    MAX_PARALLEL_CALLS,
-    MAX_PREPROCESS_US,
-    MIN_BATCH,
-    Pipeline,
-    Target,
-    Workload,
-    geometric_grid,
-    parse_batches,
-)
+from core.ui.checks import Checks, Outcome, checked_targets, checked_workload, range_fields
+from core.workload.spec import Pipeline, Target, Workload, geometric_grid, parse_batches
 
 USUAL_RANGE = (1, 1024)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A form's current values. ``preset`` is None for own ``sizes``; None for a number is an emptied field.
-
-    ``architecture`` is a network read from a file, or the sentence that refused the file. ``batches`` is ("range", low,
-    high) or ("list", text). Sufficient interval widths, in percent: ``width_pct`` of the step time,
-    ``crossover_width_pct`` of the crossover's batch size.
-    """
-
-    family: str
-    preset: str | None
-    sizes: dict[str, int | None]
-    mode: str
-    optimizer: str
-    targets: tuple[dict[str, Any], ...]
-    batches: tuple[Any, ...]
-    refine: bool
-    pipeline: dict[str, Any]
-    budget_s: float | None
-    crossover_width_pct: float | None
-    width_pct: float | None
-    architecture: Network | str | None = None
+RANGE = range_fields(*USUAL_RANGE)
+WORKLOAD = ("family", "preset", "sizes", "mode", "optimizer", "architecture")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,25 +27,23 @@ class SweepOutcome(Outcome[SweepPlan]):
 
 
 def build(
-    draft: Draft, available_bytes: int, limited: str = "", missing: Mapping[str, str] = MappingProxyType({})
+    given: Mapping[str, Any], available_bytes: int, limited: str = "", missing: Mapping[str, str] = MappingProxyType({})
 ) -> SweepOutcome:
-    """Validate a draft against a machine's free memory, and what limits it (:func:`check_fits`).
+    """Return the plan of the form's values, by field, checked against a machine's free memory (:func:`check_fits`).
 
-    ``missing`` has a sentence for each framework that is not installed here. Fields: workload, each size, target 0,
-    target 1, …, targets, batches, smallest, largest, memory, calls, cost, pipeline, budget, crossover width, width.
+    Beside the plan's fields ``given`` holds the arguments of :func:`core.ui.checks.checked_workload`; ``batches`` is
+    ("range", low, high) or ("list", text). ``missing`` has a sentence for each framework that is not installed here.
+    Other places of errors: target 0, target 1, …, low, high, memory, and those of workload and pipeline.
     """
     checks = Checks()
-    chosen = (draft.family, draft.preset, draft.sizes, draft.mode, draft.optimizer, draft.architecture)
-    workload = checked_workload(checks, *chosen)
-    values = {
+    workload = checked_workload(checks, **{name: given[name] for name in WORKLOAD if name in given})
+    proposed = {"budget_s"} if given["budget_s"] is None else set()
+    values = checks.fields(SweepPlan, {name: value for name, value in given.items() if name not in proposed})
+    values |= {
         "workload": workload,
-        "targets": checked_targets(checks, draft.targets, workload, missing),
-        "batches": _batches(checks, draft.batches),
-        "refine": draft.refine,
-        "pipeline": _pipeline(checks, draft.pipeline),
-        **_budget(checks, draft.budget_s),
-        "crossover_width": checks.attempt("crossover width", lambda: _crossover_width(draft.crossover_width_pct)),
-        "step_width": checks.attempt("width", lambda: _width("The step time's", draft.width_pct, 100, "it")),
+        "targets": checked_targets(checks, given["targets"], workload, missing),
+        "batches": _batches(checks, given["batches"]),
+        "pipeline": _pipeline(checks, given["pipeline"]),
     }
     return _planned(checks, values, available_bytes, limited)
 
@@ -115,40 +77,15 @@ def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limit
     return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, **known)
 
 
-def _budget(checks: Checks, budget_s: float | None) -> dict[str, float | None]:
-    """Return the budget of a filled field; an empty one selects the proposed budget."""
-    return {} if budget_s is None else {"budget_s": checks.attempt("budget", lambda: checked_budget(budget_s))}
-
-
 def _batches(checks: Checks, chosen: tuple[Any, ...]) -> tuple[int, ...] | None:
     kind, *values = chosen
     if kind == "list":
         return checks.attempt("batches", lambda: parse_batches(values[0]))
-    low, high = (
-        checks.attempt(field, partial(checked_number, f"The {field} batch size", value, MIN_BATCH, MAX_BATCH))
-        for field, value in zip(("smallest", "largest"), values, strict=True)
-    )
-    if low is None or high is None:
-        return None
-    return checks.attempt("batches", lambda: geometric_grid(low, high))
+    return checks.grid(RANGE, *values)
 
 
 def _pipeline(checks: Checks, chosen: Mapping[str, Any]) -> Pipeline | None:
-    calls, cost_us = chosen.get("parallel_calls"), chosen.get("preprocess_us", 0.0)
-    if calls is not None:
-        checks.attempt("calls", lambda: checked_number("Parallel map calls", calls, 1, MAX_PARALLEL_CALLS))
-    checks.attempt("cost", lambda: checked_number("Preprocessing", cost_us, 0, MAX_PREPROCESS_US, " µs a sample"))
-    if {"calls", "cost"} & checks.errors.keys():
+    values = checks.fields(Pipeline, chosen)
+    if values.keys() & checks.errors.keys():
         return None
-    return checks.attempt("pipeline", lambda: Pipeline(**chosen))
-
-
-def _crossover_width(percent: float | None) -> float:
-    return _width("The crossover's", percent, 100 * MAX_CROSSOVER_WIDTH, "its batch")
-
-
-def _width(whose: str, percent: float | None, most: float, of: str) -> float:
-    """Return the sufficient relative width of an interval."""
-    if percent is None or not 0 < percent <= most:
-        raise UserError(f"{whose} interval width must be above 0 and at most {most:.0f} % of {of}.")
-    return percent / 100
+    return checks.attempt("preprocess_python", lambda: Pipeline(kind=chosen["kind"], **values))

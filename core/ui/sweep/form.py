@@ -18,15 +18,15 @@ from core.ui.fields import PREFETCH, mode_fields
 from core.ui.network_form import network_fields
 from core.ui.places import KEEP, Places
 from core.ui.sweep import settings
-from core.ui.sweep.draft import Draft, SweepOutcome, build, says
+from core.ui.sweep.draft import RANGE, SweepOutcome, build, says
 from core.ui.sweep.live import PAGE
-from core.ui.sweep.settings import INPUTS, USUAL
+from core.ui.sweep.settings import INPUT, INPUTS, PLAN
 from core.ui.sweep.targets import OPEN, TargetRows
-from core.ui.words import PYTHON_HELP, plain
+from core.ui.words import plain
 from core.workload.cudnn import cudnn_note
 from core.workload.execution import expected_words, place_words
 from core.workload.memory import estimate_bytes
-from core.workload.spec import MAX_BATCH, MAX_PARALLEL_CALLS, MIN_BATCH
+from core.workload.spec import MAX_BATCH, MIN_BATCH
 
 ACTIVATION_BYTES = 4
 PREFETCH_HELP = (
@@ -78,8 +78,8 @@ def show(busy: str | None, card: CardField, top: Any = None) -> None:
     with targets_place:
         targets = TargetRows(here, mode, wrong, missing)
     recurrent = st.empty()
-    draft = Draft(targets=targets.chosen, batches=batches, mode=mode, optimizer=optimizer, **network, **more)
-    outcome = build(draft, available_memory_bytes(), machine.now().limited_words, missing)
+    given = {"targets": targets.chosen, "batches": batches, "mode": mode, "optimizer": optimizer} | network | more
+    outcome = build(given, available_memory_bytes(), machine.now().limited_words, missing)
     targets.finish(outcome.targets, outcome.workload)
     if outcome.workload is not None and (why := not_modelled(outcome.workload)) is not None:
         about_network.info(plain(why), icon=":material/visibility_off:")
@@ -107,12 +107,7 @@ def _batches(wrong: Places) -> tuple[tuple[Any, ...], str]:
                 )  # fmt: skip
             chosen: tuple[Any, ...] = ("list", text)
         else:
-            low, high = (
-                wrong.number(field, f"{field.capitalize()} batch", USUAL[key], key,
-                             f"{MIN_BATCH} to {MAX_BATCH:,}; doublings from the smallest to the largest.")
-                for field, key in (("smallest", "form_low"), ("largest", "form_high"))
-            )  # fmt: skip
-            chosen = ("range", low, high)
+            chosen = ("range", *(wrong.plan_field(field, "form") for field in RANGE))
         prefetch = st.selectbox(
             "Prefetch", list(INPUTS), format_func=INPUTS.__getitem__, key="form_prefetch", persist_state=KEEP,
             help=PREFETCH_HELP,
@@ -130,29 +125,12 @@ def _more(prefetch: str, wrong: Places) -> tuple[dict[str, Any], str]:
     )  # fmt: skip
     pipeline = _pipeline(prefetch, wrong)
     with st.grid(3, min_column_width=130, gap="small"):
-        budget = wrong.number(
-            "budget", "Budget (seconds)", USUAL["form_budget"], "form_budget", step=30,
-            help="For the whole sweep, start-up of the workers included. It ends earlier once the answer is precise. "
-            "Empty: 90 s, or as long as three starts of the workers with every batch size should take.",
-            placeholder="as proposed",
-        )  # fmt: skip
-        crossover_width = wrong.number(
-            "crossover width", "Crossover interval (%)", USUAL["form_crossover_width"], "form_crossover_width",
-            step=5.0, help="The one that matters most. The sweep ends once the crossover's 95 % interval is this "
-            "narrow, in percent of its batch size: 25 % is an interval such as 88 to 113 around batch 100. Half the "
-            "width takes about four times as long.",
-        )  # fmt: skip
-        width = wrong.number(
-            "width", "Step time interval (%)", USUAL["form_width"], "form_width", step=1.0,
-            help="Where there is no crossover, the sweep ends once the 95 % interval of every step time is this "
-            "narrow, in percent of the step time, or no longer gets narrower.",
-        )  # fmt: skip
-    refine = st.checkbox(
-        "Measure more batch sizes around the crossover", value=True, key="form_refine", persist_state=KEEP
-    )
+        more = {"budget_s": wrong.plan_field(PLAN["budget_s"], "form", value=None)}
+        for field in ("crossover_width", "step_width"):
+            more[field] = wrong.plan_field(PLAN[field], "form")
+    more["refine"] = wrong.plan_field(PLAN["refine"], "form")
     name = st.text_input("Name of the run (optional)", max_chars=200, key="form_name", persist_state=KEEP)
-    widths = {"crossover_width_pct": crossover_width, "width_pct": width}
-    return {"pipeline": pipeline, "refine": refine, "budget_s": budget, **widths}, name
+    return more | {"pipeline": pipeline}, name
 
 
 def _pipeline(prefetch: str, wrong: Places) -> dict[str, Any]:
@@ -160,20 +138,11 @@ def _pipeline(prefetch: str, wrong: Places) -> dict[str, Any]:
     if prefetch not in PREFETCH:
         return {"kind": prefetch}
     values: dict[str, Any] = {"kind": "tfdata", "prefetch": PREFETCH[prefetch]}
-    with st.grid(2, min_column_width=130, gap="small"):
-        values["parallel_calls"] = wrong.number(
-            "calls", "Parallel map calls", None, "form_calls", f"1 to {MAX_PARALLEL_CALLS}; empty: one after another.",
-            placeholder="one after another",
-        )  # fmt: skip
-        values["preprocess_us"] = wrong.number(
-            "cost", "Preprocessing (µs a sample)", 0.0, "form_preprocess",
-            "Real work spent on every sample in the map function.", step=10.0,
-        )  # fmt: skip
-    with st.container(horizontal=True):
-        values["preprocess_python"] = st.checkbox("In Python", key="form_python", help=PYTHON_HELP, persist_state=KEEP)
-        values["cache"] = st.checkbox("Cache", key="form_cache", persist_state=KEEP)
-        values["shuffle"] = st.checkbox("Shuffle", key="form_shuffle", persist_state=KEEP)
-    wrong.here("pipeline")
+    numbers, switches = st.grid(2, min_column_width=130, gap="small"), st.container(horizontal=True)
+    for name, field in INPUT.items():
+        if name != "prefetch":
+            with switches if field.type is bool else numbers:
+                values[name] = wrong.plan_field(field, "form")
     return values
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 from pydantic import ValidationError
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from core.base.fields import PlanField, fields_of
 from core.base.numbers import duration, number
 from core.base.schema import UserError, explain
 from core.networks.families import network_from_name
@@ -18,23 +19,25 @@ from core.studies.sweep.proposal import with_proposed_budget
 from core.ui import machine
 from core.ui.fields import PREFETCH
 from core.ui.network_form import FIRST_FAMILY, changed_sizes, put_network, usual_network
-from core.ui.sweep.draft import USUAL_RANGE, untouched
+from core.ui.sweep.draft import RANGE, untouched
 from core.ui.sweep.targets import put_targets
 from core.ui.words import MODES, OPTIMIZERS, plain
 from core.workload.spec import Pipeline, Target, Workload, geometric_grid, parse_batches
 
 Query = dict[str, tuple[str, ...]]
 """The values of each name in an address."""
+PLAN = fields_of(SweepPlan)
+INPUT = {name: field for name, field in fields_of(Pipeline).items() if name != "data"}
+"""Options of a tf.data pipeline, all of them allowed in an address; never a path."""
+WRITTEN_FIELDS = tuple(PLAN[name] for name in ("refine", "budget_s", "crossover_width", "step_width"))
+"""Fields of a plan whose key is their name in an address, besides those that need words of their own."""
 FIELDS = (
-    "network", "mode", "optimizer", "target", "batches", "input", "refine", "budget", "crossover_width", "step_width",
-    "name",
+    "network", "mode", "optimizer", "target", "batches", "input", *(field.key for field in WRITTEN_FIELDS), "name",
 )  # fmt: skip
 MAX_VALUE = 600
 """Maximum length of one value, in characters."""
 MAX_NAME = 200
 SWITCHES = {"yes": True, "no": False}
-OF_INPUT = ("prefetch", "parallel_calls", "preprocess_us", "preprocess_python", "cache", "shuffle")
-"""Options of a tf.data pipeline allowed in an address; never a path."""
 
 
 def written(plan: SweepPlan, usual: SweepPlan, name: str = "") -> Query:
@@ -54,10 +57,7 @@ def _said(plan: SweepPlan) -> dict[str, str]:
         "optimizer": work.optimizer,
         "batches": batches_words(plan.batches),
         "input": input_words(plan.pipeline),
-        "refine": "yes" if plan.refine else "no",
-        "budget": f"{plan.budget_s:g}",
-        "crossover_width": f"{plan.crossover_width:g}",
-        "step_width": f"{plan.step_width:g}",
+        **{field.key: _word(getattr(plan, field.name)) for field in WRITTEN_FIELDS},
     }
 
 
@@ -70,7 +70,7 @@ def batches_words(batches: Sequence[int]) -> str:
 def input_words(pipeline: Pipeline) -> str:
     """Return ``resident``, ``host``, or ``tfdata,prefetch=2,cache=yes``."""
     plain = Pipeline(kind=pipeline.kind)
-    changed = [name for name in OF_INPUT if getattr(pipeline, name) != getattr(plain, name)]
+    changed = [name for name in INPUT if getattr(pipeline, name) != getattr(plain, name)]
     return ",".join([pipeline.kind, *(f"{name}={_word(getattr(pipeline, name))}" for name in changed)])
 
 
@@ -110,10 +110,7 @@ def _plan(one: Mapping[str, str], targets: Sequence[str] | None, usual: SweepPla
         values["batches"] = parse_batches(one["batches"])
     if "input" in one:
         values["pipeline"] = _input(one["input"])
-    if "refine" in one:
-        values["refine"] = _switch("refine", one["refine"])
-    numbers = {"budget": "budget_s", "crossover_width": "crossover_width", "step_width": "step_width"}
-    values |= {field: _number(name, one[name]) for name, field in numbers.items() if name in one}
+    values |= {field.name: _value(field, one[field.key]) for field in WRITTEN_FIELDS if field.key in one}
     return SweepPlan.model_validate(values), one.get("name", "")[:MAX_NAME]
 
 
@@ -129,7 +126,7 @@ def _input(text: str) -> Pipeline:
     values: dict[str, Any] = {"kind": kind}
     for option in options:
         name, _, value = option.partition("=")
-        if name not in OF_INPUT or name in values:
+        if name not in INPUT or name in values:
             raise UserError(f"“{option[:40]}” says nothing about an input pipeline")
         values[name] = SWITCHES.get(value, value)
         if name == "prefetch" and value != "auto":
@@ -139,9 +136,11 @@ def _input(text: str) -> Pipeline:
     return Pipeline.model_validate(values)
 
 
-def _switch(name: str, text: str) -> bool:
+def _value(field: PlanField, text: str) -> float | bool:
+    if field.type is not bool:
+        return _number(field.key, text)
     if text not in SWITCHES:
-        raise UserError(f"“{name}” is “{text[:40]}”; accepted are yes and no")
+        raise UserError(f"“{field.key}” is “{text[:40]}”; accepted are yes and no")
     return SWITCHES[text]
 
 
@@ -163,21 +162,12 @@ INPUTS = {"resident": "none, data resident", "host": "none, host array"} | {
 }
 """How a batch reaches the step, and the prefetch, in words."""
 USUAL: Mapping[str, Any] = {
+    **{f"form_{field.key}": field.on_page(field.default) for field in (*INPUT.values(), *WRITTEN_FIELDS, *RANGE)},
     "form_mode": "train",
     "form_optimizer": "adam",
     "form_batch_kind": "range",
-    "form_low": USUAL_RANGE[0],
-    "form_high": USUAL_RANGE[1],
     "form_prefetch": "resident",
-    "form_calls": None,
-    "form_preprocess": 0.0,
-    "form_python": False,
-    "form_cache": False,
-    "form_shuffle": False,
-    "form_refine": True,
     "form_budget": None,
-    "form_crossover_width": 25.0,
-    "form_width": 5.0,
     "form_name": "",
 }
 """Keys of the fields, and their defaults."""
@@ -232,18 +222,13 @@ def _put(plan: SweepPlan, name: str, here: machine.Machine) -> None:
         "form_mode": work.mode,
         "form_optimizer": work.optimizer,
         "form_batch_kind": "range" if is_range else "list",
+        **{f"form_{field.key}": field.on_page(getattr(pipeline, field.name)) for field in INPUT.values()},
+        **{f"form_{field.key}": field.on_page(getattr(plan, field.name)) for field in WRITTEN_FIELDS},
         "form_prefetch": reaching,
-        "form_calls": pipeline.parallel_calls,
-        "form_preprocess": pipeline.preprocess_us,
-        "form_python": pipeline.preprocess_python,
-        "form_cache": pipeline.cache,
-        "form_shuffle": pipeline.shuffle,
-        "form_refine": plan.refine,
-        "form_budget": None if plan == with_proposed_budget(plan) else round(plan.budget_s),
-        "form_crossover_width": 100 * plan.crossover_width,
-        "form_width": 100 * plan.step_width,
         "form_name": name,
     }
+    if plan == with_proposed_budget(plan):
+        values["form_budget"] = None
     listed = {"form_batch_list": ", ".join(map(str, plan.batches))}
     values |= {"form_low": low, "form_high": high} if is_range else listed
     st.session_state.update(values)
@@ -267,17 +252,17 @@ def differences() -> list[str]:
         "form_mode": MODES.get(now["form_mode"], "").lower(),
         "form_optimizer": OPTIMIZERS.get(now["form_optimizer"], "") if now["form_mode"] == "train" else "",
         "form_batch_kind": "list of batch sizes",
-        "form_calls": f"{now['form_calls']} parallel calls",
-        "form_preprocess": f"{number(now['form_preprocess'] or 0.0)} µs preprocessing",
+        "form_parallel_calls": f"{now['form_parallel_calls']} parallel calls",
+        "form_preprocess_us": f"{number(now['form_preprocess_us'] or 0.0)} µs preprocessing",
         "form_cache": "cache",
         "form_shuffle": "shuffle",
         "form_refine": "no refinement",
         "form_budget": f"{duration(now['form_budget'] or 0)} budget",
         "form_crossover_width": f"crossover interval {number(now['form_crossover_width'] or 0.0)} %",
-        "form_width": f"step time interval {number(now['form_width'] or 0.0)} %",
+        "form_step_width": f"step time interval {number(now['form_step_width'] or 0.0)} %",
         "form_name": "a name",
     }
     if now["form_prefetch"] not in PREFETCH:
-        changed -= {"form_calls", "form_preprocess", "form_cache", "form_shuffle"}
+        changed -= {f"form_{name}" for name in INPUT if name != "prefetch"}
     family = st.session_state.get("form_family", FIRST_FAMILY)
     return [*changed_sizes(family), *(said for key, said in words.items() if key in changed and said)]

@@ -104,7 +104,7 @@ def test_a_plan_is_of_one_target_twice() -> None:
     with pytest.raises(ValueError, match="against itself"):
         ResolutionPlan(workload=Workload(network="784-128-10"), targets=targets, batches=(1,))
     with pytest.raises(ValueError, match="batch"):
-        resolution_plan(Workload(network="784-128-10"), Target(device="gpu:0+1"), (1, 3))
+        resolution_plan(Workload(network="784-128-10"), Target(device="gpu:0+1"), (1, 3), 60.0)
     assert ResolutionPlan.model_validate_json(plan().model_dump_json()) == plan()
 
 

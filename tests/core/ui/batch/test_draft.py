@@ -15,7 +15,7 @@ from core.workload.spec import Workload
 from simulated.runs import make_run, planned
 
 RUN = make_run(1, label="measured")
-DRAFT = draft.NoiseDraft(
+DRAFT: dict[str, Any] = dict(
     own=False, data="", device="cpu", batch=64, learning_rate=None, target_loss=None, budget_s=60.0
 )  # fmt: skip
 PRICES = draft.PriceDraft({"cpu": 0.2, "gpu:0": 2.5}, "EUR", "2026-11-01", 60_000)
@@ -42,17 +42,17 @@ def test_a_draft_becomes_a_plan_of_the_run_with_the_usual_values_left_open() -> 
     [
         ({"batch": None}, "batch", "The reference batch must lie between 4 and 65,536."),
         ({"batch": 3}, "batch", "The reference batch must lie between 4 and 65,536."),
-        ({"learning_rate": 0.0}, "rate", "The learning rate must be above 0"),
-        ({"learning_rate": 101.0}, "rate", "The learning rate must be above 0"),
-        ({"target_loss": -1.0}, "loss", "The loss to reach must be above 0"),
-        ({"budget_s": 9.0}, "budget", "The budget must lie between 10 and"),
-        ({"budget_s": None}, "budget", "The budget must lie between 10 and"),
+        ({"learning_rate": 0.0}, "learning_rate", "The learning rate must be above 0"),
+        ({"learning_rate": 101.0}, "learning_rate", "The learning rate must be above 0"),
+        ({"target_loss": -1.0}, "target_loss", "The loss to reach must be above 0"),
+        ({"budget_s": 9.0}, "budget_s", "The budget must lie between 10 and"),
+        ({"budget_s": None}, "budget_s", "The budget must lie between 10 and"),
         ({"own": True, "data": "  "}, "data", "Give a path to your labelled data"),
         ({"own": True, "data": "/a\x07"}, "data", "characters that cannot be shown"),
     ],
 )
 def test_each_wrong_field_has_its_sentence(change: dict[str, Any], field: str, sentence: str) -> None:
-    outcome = draft.build_noise_plan(RUN, replace(DRAFT, **change), nothing)
+    outcome = draft.build_noise_plan(RUN, DRAFT | change, nothing)
     assert outcome.plan is None
     assert list(outcome.errors) == [field]
     assert sentence in outcome.errors[field]
@@ -65,7 +65,7 @@ def test_own_data_are_looked_at_and_named_in_the_plan() -> None:
         looked.append(path)
         return SOURCE
 
-    outcome = draft.build_noise_plan(RUN, replace(DRAFT, own=True, data=" /data/train.npz "), look)
+    outcome = draft.build_noise_plan(RUN, DRAFT | dict(own=True, data=" /data/train.npz "), look)
     assert looked == ["/data/train.npz"]
     assert outcome.plan.data == "/data/train.npz"
     assert outcome.source == SOURCE
@@ -75,12 +75,12 @@ def test_data_without_labels_are_refused_with_the_reason() -> None:
     def look(path: str) -> Source:
         raise DataError(f"{path} holds no labels.")
 
-    outcome = draft.build_noise_plan(RUN, replace(DRAFT, own=True, data="/x.npy"), look)
+    outcome = draft.build_noise_plan(RUN, DRAFT | dict(own=True, data="/x.npy"), look)
     assert outcome.errors == {"data": "/x.npy holds no labels."}
 
 
 def test_a_path_that_is_not_chosen_is_not_looked_at() -> None:
-    assert draft.build_noise_plan(RUN, replace(DRAFT, data="/x.npy"), nothing).plan is not None
+    assert draft.build_noise_plan(RUN, DRAFT | dict(data="/x.npy"), nothing).plan is not None
 
 
 def test_what_has_no_noise_scale_is_refused_with_the_reason() -> None:
@@ -118,22 +118,22 @@ def test_impossible_limits_are_refused(limit_gb: float | None) -> None:
     outcome = draft.build_memory_plan(RUN, 0, limit_gb, 90.0, None)
     assert outcome.plan is None
     assert outcome.limit_bytes is None
-    assert outcome.errors["limit"] == "The memory limit must lie between 0.1 and 100,000 GB."
+    assert outcome.errors["limit_bytes"] == "The memory limit must lie between 0.1 and 100,000 GB."
 
 
 def test_a_limit_beyond_what_is_free_is_refused_but_on_a_gpu_nobody_here_knows() -> None:
     outcome = draft.build_memory_plan(RUN, 0, 9.0, 90.0, 8 * 10**9)
     assert outcome.plan is None
     assert outcome.limit_bytes == 9 * 10**9
-    assert "only 8 GB are free on this machine now; choose" in outcome.errors["limit"]
+    assert "only 8 GB are free on this machine now; choose" in outcome.errors["limit_bytes"]
     outcome = draft.build_memory_plan(RUN, 0, 9.0, 90.0, 8 * 10**9, " (the container's)")
-    assert "are free on this machine now (the container's); choose" in outcome.errors["limit"]
+    assert "are free on this machine now (the container's); choose" in outcome.errors["limit_bytes"]
     assert draft.build_memory_plan(RUN, 0, 9.0, 90.0, None).plan is not None
 
 
 def test_a_bad_budget_leaves_the_limit_to_predict_with() -> None:
     outcome = draft.build_memory_plan(RUN, 0, 2.0, None, None)
-    assert list(outcome.errors) == ["budget"]
+    assert list(outcome.errors) == ["budget_s"]
     assert outcome.limit_bytes == 2 * 10**9
 
 
