@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +20,13 @@ import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from core.base.frameworks import FRAMEWORKS, Compiled
-from core.base.numbers import counted
 from core.machine.environment import usable_cores
 from core.networks.families import Network
 from core.worker.accuracy import output_difference, samples_compared
 from core.worker.cells import Cell, CellEngine, Placement, greet
 from core.worker.feeds import Feed, host_feed, kept, make_arrays
 from core.worker.keras.model import build
+from core.worker.litert.operations import in_int8, placement
 from core.worker.memory import PeakMeter
 from core.worker.protocol import CellFailed, Hello, Ready
 from core.worker.step import Step, check_outputs
@@ -35,55 +34,6 @@ from core.worker.tensorflow.data import own_dataset
 from core.worker.tensorflow.datasets import explain_reading, numpy_feed
 from core.worker.tensorflow.devices import choose_cpu
 from core.workload.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
-
-DELEGATE = "DELEGATE"
-CASTS = ("QUANTIZE", "DEQUANTIZE")
-MOST_NAMED = 4
-
-
-def placement(made: Any) -> tuple[str, ...]:
-    """Return text such as ``CPU (XNNPACK: 3 of 3 operations)``, and kinds of operation in LiteRT's own kernels."""
-    operations, delegated = _operations(made)
-    own = Counter(op["op_name"] for op in operations if op["index"] not in delegated)
-    summary = [f"CPU (XNNPACK: {len(delegated)} of {counted(len(operations), 'operation')})"]
-    if own:
-        summary.append(f"CPU (LiteRT's own kernels: {_named(own)})")
-    return tuple(summary)
-
-
-def in_int8(made: Any) -> str:
-    """Return how many of the operations compute in int8, and the kinds of the others."""
-    operations, _ = _operations(made)
-    computing = [op for op in operations if op["op_name"] not in CASTS]
-    others = Counter(op["op_name"] for op in computing if np.int8 not in op["operand_types"])
-    words = f"{len(computing) - others.total()} of {counted(len(computing), 'operation')}"
-    return f"{words}; not {_named(others)}" if others else words
-
-
-def _operations(made: Any) -> tuple[list[dict[str, Any]], set[int]]:
-    """Return the program's own operations, and the indices of those that a delegate took over.
-
-    These are all operations between a delegate's inputs and its outputs.
-    """
-    details = made._get_ops_details()
-    operations = [op for op in details if op["op_name"] != DELEGATE]
-    producer = {tensor: op for op in operations for tensor in op["outputs"]}
-    delegated: set[int] = set()
-    for delegate in (op for op in details if op["op_name"] == DELEGATE):
-        taken = set(delegate["inputs"])
-        wanted = [tensor for tensor in delegate["outputs"] if tensor in producer]
-        while wanted:
-            op = producer[wanted.pop()]
-            if op["index"] not in delegated:
-                delegated.add(op["index"])
-                wanted += [tensor for tensor in op["inputs"] if tensor in producer and tensor not in taken]
-    return operations, delegated
-
-
-def _named(kinds: Counter[str]) -> str:
-    shown = [f"{number} {kind}" for kind, number in kinds.most_common(MOST_NAMED)]
-    return ", ".join(shown) + (f" and {len(kinds) - MOST_NAMED} other kinds" if len(kinds) > MOST_NAMED else "")
-
 
 LOOPS = ("While", "StatelessWhile", "LoopCond")
 UNKNOWN_OP = re.compile(r"'(tf\.\w+)' op is neither a custom op nor a flex op")

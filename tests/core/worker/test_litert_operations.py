@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from core.worker.litert.engine import in_int8, placement
+from core.worker.litert.operations import in_int8, placement
 
 FLOAT, INT = np.float32, np.int8
 
