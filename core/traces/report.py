@@ -12,17 +12,21 @@ from numpy.typing import NDArray
 
 from core.base.numbers import counted
 from core.traces.events import NONE, Events, Line, Trace, TraceError, joined
-from core.traces.intervals import EMPTY, Spans, covered, holds, merged
 from core.traces.partition import (
+    EMPTY,
     PS_PER_MS,
     Host,
     Operations,
+    Spans,
     Steps,
+    covered,
     cpu_operations,
     cpu_steps,
     encloses,
     gpu_steps,
+    holds,
     host_layers,
+    merged,
     step_parts,
     tiled,
 )

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.traces.intervals import EMPTY, Spans, covered, holds, intersect, merged, subtract, sweep
+from core.traces.partition import EMPTY, Spans, covered, holds, intersect, merged, subtract, sweep
 
 SIZE = 40
 ends = st.integers(0, SIZE)

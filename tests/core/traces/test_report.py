@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from core.traces.events import TraceError
-from core.traces.intervals import merged, sweep
+from core.traces.partition import merged, sweep
 from core.traces.record import MAX_SPANS, PARTS, DeviceTrace, StepParts, TraceReport
 from core.traces.report import report
 from core.traces.xplane import message, read

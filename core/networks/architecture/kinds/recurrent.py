@@ -23,7 +23,6 @@ class Cell:
     gates: int
     elementwise: int
     kept: int
-    second_bias: bool = False
 
 
 LSTM = Cell(gates=4, elementwise=4 + 4, kept=6)
