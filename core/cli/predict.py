@@ -122,8 +122,8 @@ def predict_command(context: click.Context, **_: Any) -> None:
         batches = parse_batches(given["batches"])
     if (why := not_modelled(workload)) is not None:
         say(why)
-    recordings = recordings_of([read_file(path) for path in given["recorded"]], spec, cards)
-    if given["recorded"] and not recordings:
+    recordings = recordings_of([read_file(path) for path in given["recorded"]], cards)
+    if given["recorded"] and all(recording.gpu != spec.name for recording in recordings):
         raise BadInput(f"No run given by --recorded ran on {spec.name}.")
     against = None if run is None else _cpu_of(run)
     costs, unwritten = _costs(given, workload, expected(workload.network, target).execution, run, against)

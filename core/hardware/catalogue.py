@@ -68,6 +68,11 @@ class CardPrice(Frozen):
     dated: PriceDay
     source: Text
 
+    @property
+    def words(self) -> str:
+        """The price, as in ``2.5 EUR (2026-11-01)``."""
+        return f"{self.per_hour:.4g} {self.currency} ({self.dated})"
+
     def into(self, money: Money) -> CardPrice:
         """Convert the price to the money unit, or return it unchanged if no exchange rate leads there."""
         rate = money.rate(self.currency)

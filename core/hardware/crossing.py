@@ -74,12 +74,12 @@ class ModelledCrossover:
     kind: CrossoverKind
     gpu: str
     cpu: str
-    batch: float | None
-    low: float | None
-    high: float | None
-    first: int | None
-    last: int | None
-    sentence: str
+    batch: float | None = None
+    low: float | None = None
+    high: float | None = None
+    first: int | None = None
+    last: int | None = None
+    sentence: str = ""
     cpu_noise_known: bool = True
     why_no_claim: str = ""
     label: Literal["modelled"] = "modelled"
@@ -168,7 +168,7 @@ def _crossover(answer: Answer, curve: CardCurve, target: int, cpu: str) -> Model
     if ratio is None:
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
-        return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence)
+        return ModelledCrossover("withheld", curve.gpu, cpu, sentence=sentence)
     if not ratio.noise_known or answer.verdict.wants_replicates:
         return _no_claim(ratio, cpu, curve, answer.verdict.machine)
     return replace(_decide(ratio, cpu, curve), clear=_clear(ratio))
@@ -180,7 +180,9 @@ def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, machine: Machine) -> Mo
     again = "Measure more." if machine.quiet and not machine.unstable else "Close other programs and measure again."
     why = f"how much the step times of {cpu} scatter is not known yet. {again}"
     text = f"Modelled: not clear which is faster, {curve.gpu} or {cpu}: {why}"
-    return ModelledCrossover("not resolved", curve.gpu, cpu, None, None, None, first, last, text, False, why)
+    return ModelledCrossover(
+        "not resolved", curve.gpu, cpu, first=first, last=last, sentence=text, cpu_noise_known=False, why_no_claim=why
+    )
 
 
 def speed_up(answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
@@ -240,26 +242,26 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
     segments = [sign for sign, _ in groupby(signs[signs != 0].tolist())]
     gpu = curve.gpu
     span = f"from batch {first:,} to {last:,}"
-    made = ModelledCrossover("not resolved", gpu, cpu, None, None, None, first, last, "")
+    crossover = ModelledCrossover("not resolved", gpu, cpu, first=first, last=last)
     if (signs == 1).all():
-        made = replace(made, kind="gpu ahead throughout")
+        crossover = replace(crossover, kind="gpu ahead throughout")
         text = f"{gpu} is clearly faster than {cpu} throughout, {span}; no crossover in this range."
     elif (signs == -1).all():
-        made = replace(made, kind="cpu ahead throughout")
+        crossover = replace(crossover, kind="cpu ahead throughout")
         text = f"{cpu} {are(cpu)} clearly faster than {gpu} throughout, {span}; no crossover in this range."
     elif segments in ([1], [-1, 1]) and signs[-1] == 1:
         batch, low, high = _interval(ratio, signs)
-        made = replace(made, kind="from", batch=float(first) if batch is None else batch, low=low, high=high)
+        crossover = replace(crossover, kind="from", batch=float(first) if batch is None else batch, low=low, high=high)
         at = f"{first:,} or less" if batch is None else first_batch(batch)
-        text = f"{gpu} is faster than {cpu} from batch {at}, 95 % interval {made.interval_words}."
+        text = f"{gpu} is faster than {cpu} from batch {at}, 95 % interval {crossover.interval_words}."
     else:
         low, text = _open(ratio, signs, segments, gpu, cpu)
-        made = replace(made, low=low)
+        crossover = replace(crossover, low=low)
     if curve.reason:
         text += f" Beyond that range: {curve.reason}"
     if curve.corrected_by:
         text += f" Corrected by {curve.corrected_by}."
-    return replace(made, sentence=f"Modelled: {text}")
+    return replace(crossover, sentence=f"Modelled: {text}")
 
 
 def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:

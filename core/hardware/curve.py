@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import NormalDist, fmean, median
@@ -140,8 +140,8 @@ class CardCurve:
         return next((point.reason for point in self.points if isinstance(point, Withheld)), "")
 
 
-def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
-    """Return the targets of ended runs that ran on this card, by the name that the framework or NVML reported."""
+def recordings_of(runs: Iterable[Run], cards: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
+    """Return the targets of ended runs that ran on a known card, by the name that the framework or NVML reported."""
     recordings = []
     for run in runs:
         label = run.label
@@ -154,10 +154,10 @@ def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpe
             if not cells or not 0 <= number < len(run.environment.gpus):
                 continue
             device_name = next((p.device_name for p in run.processes if p.target == index), "")
-            names = (_card_name(name, cards) for name in (device_name, run.environment.gpus[number].name))
-            if next((name for name in names if name is not None), None) == spec.name:
+            card = _card_name(device_name, cards) or _card_name(run.environment.gpus[number].name, cards)
+            if card is not None:
                 how = (run.plan.workload, resolved_target(run, index), conditions_of(run.plan))
-                recordings.append(Recording(spec.name, run.id, run.name, *how, cells, label))
+                recordings.append(Recording(card, run.id, run.name, *how, cells, label))
     return tuple(recordings)
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from core.base.frameworks import Compiled
+from core.base.frameworks import Compiled, Execution
 from core.base.schema import Frozen
 from core.workload.spec import Target, Workload
 
@@ -32,11 +32,10 @@ KIND_WORDS: dict[HostKind, str] = {
 }
 NAMED_KINDS: tuple[HostKind, ...] = tuple(kind for kind in get_args(HostKind) if kind != "unnamed")
 HostLabel = Literal["measured", "recorded", "assumed"]
-COSTS = ("per_op_us", "xla_call_us", "eager_op_us", "step_us", "fit_us")
 
 
-class HostOverhead(Frozen):
-    """The time that the machine's CPU spends on driving a device, in microseconds.
+class _Costs(Frozen):
+    """The time that a machine's CPU spends on driving a device, in microseconds.
 
     ``per_op_us`` per operation of a graph, ``eager_op_us`` per operation run eagerly, ``xla_call_us`` per compiled
     step, ``step_us`` per step of any kind, ``fit_us`` added to a step by the loop of ``fit``.
@@ -47,6 +46,19 @@ class HostOverhead(Frozen):
     eager_op_us: Microseconds
     step_us: Microseconds
     fit_us: Microseconds = 0.0
+
+
+COSTS = tuple(_Costs.model_fields)
+
+
+def op_field(execution: Execution) -> str:
+    """Return the name of the cost per operation in that execution."""
+    return "eager_op_us" if execution == "eager" else "per_op_us"
+
+
+class HostOverhead(_Costs):
+    """The costs of one host."""
+
     label: Literal["measured", "assumed"]
 
 
@@ -99,7 +111,7 @@ class HostCosts:
         """
         if self.spread is not None:
             return ((self._times(1 / self.spread), self._times(self.spread)),)
-        fields = {"step_us": self.step, "eager_op_us" if self.execution == "eager" else "per_op_us": self.op}
+        fields = {"step_us": self.step, op_field(self.execution): self.op}
         if under_fit:
             fields["fit_us"] = self.fit
         return tuple(
@@ -165,14 +177,10 @@ FILE = Path(__file__).parent.parent / "data" / "hosts.json"
 Spread = Annotated[float, Field(ge=1)]
 
 
-class KindCosts(Frozen):
-    """Microseconds of one kind of host. ``spread``: factor up and down that covers 95 % of its machines."""
+class KindCosts(_Costs):
+    """The costs of one kind of host. ``spread``: factor up and down that covers 95 % of its machines."""
 
-    step_us: Microseconds
-    op_us: Microseconds
-    eager_op_us: Microseconds
-    xla_call_us: Microseconds
-    fit_us: Microseconds
+    per_op_us: Annotated[float, Field(ge=0, alias="op_us")]
     spread: Spread
     source: str
 
@@ -218,34 +226,18 @@ def kind_of(cpu: str, cores: int | None) -> HostKind:
 def costs_of_kind(kind: HostKind, execution: Compiled) -> HostCosts:
     """Return the costs of a host of that kind for steps of that execution, labelled assumed."""
     own = _any_kind() if kind == "unnamed" else kinds()[kind]
-    host = HostOverhead(
-        per_op_us=own.op_us,
-        xla_call_us=own.xla_call_us,
-        eager_op_us=own.eager_op_us,
-        step_us=own.step_us,
-        fit_us=own.fit_us,
-        label="assumed",
-    )
-    source = f"Assumed for {KIND_WORDS[kind]}: {own.source}"
-    op = _spread(own.eager_op_us if execution == "eager" else own.op_us, own.spread)
-    fit = _spread(own.fit_us, own.spread)
-    return HostCosts(
-        host, execution, _spread(own.step_us, own.spread), op, source, "assumed",
-        FitCost(fit.us, fit.low_us, fit.high_us, source, "assumed"), kind, own.spread,
-    )  # fmt: skip
+    host = HostOverhead(**{name: getattr(own, name) for name in COSTS}, label="assumed")
+    source, spread = f"Assumed for {KIND_WORDS[kind]}: {own.source}", own.spread
+    step, op = (Cost(us, us / spread, us * spread) for us in (own.step_us, getattr(own, op_field(execution))))
+    fit = FitCost(own.fit_us, own.fit_us / spread, own.fit_us * spread, source, "assumed")
+    return HostCosts(host, execution, step, op, source, "assumed", fit, kind, spread)
 
 
 @cache
 def _any_kind() -> KindCosts:
     """Return the geometric means over all kinds, with a spread that covers the spread of each kind around them."""
     every = list(kinds().values())
-    costs = {
-        name: math.exp(fmean(math.log(max(getattr(each, name), 1.0)) for each in every))
-        for name in ("step_us", "op_us", "eager_op_us", "xla_call_us", "fit_us")
-    }
-    spread = max(each.spread * max(each.op_us / costs["op_us"], costs["op_us"] / each.op_us) for each in every)
+    costs = {name: math.exp(fmean(math.log(max(getattr(each, name), 1.0)) for each in every)) for name in COSTS}
+    middle = costs["per_op_us"]
+    spread = max(each.spread * max(each.per_op_us / middle, middle / each.per_op_us) for each in every)
     return KindCosts(**costs, spread=spread, source="the middle of all kinds of hosts that published steps tell of")
-
-
-def _spread(us: float, spread: float) -> Cost:
-    return Cost(us, us / spread, us * spread)

@@ -18,7 +18,7 @@ from core.analysis.statistics import Array, bounded_median
 from core.base.evidence import Environment, same_machine
 from core.base.frameworks import Compiled
 from core.base.schema import UserError
-from core.hardware.host import FILL_IN_KIND, Cost, FitCost, HostCosts, HostLabel, HostOverhead, costs_of_kind
+from core.hardware.host import FILL_IN_KIND, Cost, FitCost, HostCosts, HostLabel, HostOverhead, costs_of_kind, op_field
 from core.hardware.work import ops_of
 from core.rounds.answer.loop import added, loop_name
 from core.rounds.run import Run
@@ -99,7 +99,7 @@ def with_a_driver(op: Cost) -> Cost:
 def as_if_measured(costs: HostCosts) -> HostCosts:
     """Return the costs that a study of a host without a GPU would leave: known, except for what a driver adds."""
     host = costs.host.model_copy(update={"label": "measured"})
-    op_us = host.eager_op_us if costs.execution == "eager" else host.per_op_us
+    op_us = getattr(host, op_field(costs.execution))
     op = Cost(op_us, max(0.0, op_us - (DRIVER_US - DRIVER_LOW_US)), op_us + DRIVER_HIGH_US - DRIVER_US)
     step = Cost(costs.step.us, None, None)
     return replace(costs, host=host, step=step, op=op, label="measured", kind=None, spread=None)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from core.base.frameworks import Precision
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import AS_OTHERS, KINDS, PEAKS, Constants, Peak
-from core.hardware.host import USUAL, Build, Conditions, HostOverhead
+from core.hardware.host import USUAL, Build, Conditions, HostOverhead, op_field
 from core.hardware.work import Floats, OpTable, step_table
 from core.workload.execution import expected_words, resolved
 from core.workload.spec import Target, Workload
@@ -124,8 +124,7 @@ def host_time(
         handed = float(np.where(table.kind == RECURRENT, 1.0, constants.fused_op) @ table.kernels)
     if target.execution == "xla":
         return (host.xla_call_us + constants.xla_op * host.per_op_us * kernels) * _MS_PER_US
-    each = host.eager_op_us if target.execution == "eager" else host.per_op_us
-    return each * handed * _MS_PER_US
+    return float(getattr(host, op_field(target.execution))) * handed * _MS_PER_US
 
 
 def device_time(spec: GpuSpec, target: Target, table: OpTable, constants: Constants) -> DeviceTime:

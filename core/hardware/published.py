@@ -20,7 +20,7 @@ from pydantic import Field, field_validator, model_validator
 from core.base.evidence import Block, Environment, Gpu, PositiveMs, Warning
 from core.base.numbers import counted, percent
 from core.base.schema import Frozen
-from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
+from core.hardware.catalogue import GpuSpec, Text, catalogue, find_gpu
 from core.hardware.curve import CardCurve, card_curve
 from core.hardware.host import (
     Build,
@@ -42,7 +42,6 @@ FILE = Path(__file__).parent.parent / "data" / "published.json"
 RUN_PREFIX = "published-"
 OCTAVES_ABOUT = 3  # on each side of a single batch, so that the model has a curve there
 
-Text = Annotated[str, Field(min_length=1, max_length=400)]
 Point = tuple[Batch, PositiveMs]
 Points = tuple[Point, ...]
 

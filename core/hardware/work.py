@@ -9,7 +9,7 @@ element-wise passes with each other and with the layers before them, so that the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeVar
 
@@ -139,21 +139,19 @@ def _forward(layer: Shaped, batch: int, how: _How) -> list[Op]:
     ops, count, own = [], layer.count, layer.kernels
     counted = (how.training and own.training_kernels) or own.kernels
     if counted:
-        kernels = _kernels(layer, counted, how)
         traversals = (own.fused if how.fused else own.traversals)[1 if how.training else 0]
-        flops, moved = float(count.forward_flops * batch), _moved(layer, batch, how, traversals)
-        ops += _parts(layer, count.name, "forward", kernels, flops, moved, batch, how)
+        kernels, moved = _kernels(layer, counted, how), _moved(layer, batch, how, traversals)
+        flops = float(count.forward_flops * batch)
+        ops += _parts(layer, Op(count.name, own.kind, "forward", kernels, flops, moved, layer.sequential), batch, how)
     if layer.passes:
-        name = f"{count.name} element-wise"
-        ops.append(_pass(layer, name, "forward", batch, how))
+        ops.append(_pass(layer, f"{count.name} element-wise", "forward", batch, how))
     return ops
 
 
 def _backward(layer: Shaped, batch: int, how: _How) -> list[Op]:
     ops, count, own = [], layer.count, layer.kernels
     if layer.passes:
-        name = f"{count.name} element-wise gradient"
-        ops.append(_pass(layer, name, "backward", batch, how))
+        ops.append(_pass(layer, f"{count.name} element-wise gradient", "backward", batch, how))
     gradients = []
     if count.parameters and own.kernels:
         gradients.append(("weight gradient", count.weight_gradient_flops))
@@ -161,50 +159,48 @@ def _backward(layer: Shaped, batch: int, how: _How) -> list[Op]:
         gradients.append(("input gradient", count.input_gradient_flops))
     kernels = _kernels(layer, own.gradient_kernels or own.kernels or own.training_kernels, how)
     traversals = (own.fused if how.fused else own.traversals)[2] / max(1, len(gradients))
-    for name, flops in gradients:
-        moved = _moved(layer, batch, how, traversals)
-        ops += _parts(layer, f"{count.name} {name}", "backward", kernels, float(flops * batch), moved, batch, how)
+    moved = _moved(layer, batch, how, traversals)
+    for gradient, flops in gradients:
+        name = f"{count.name} {gradient}"
+        op = Op(name, own.kind, "backward", kernels, float(flops * batch), moved, layer.sequential)
+        ops += _parts(layer, op, batch, how)
     return ops
 
 
-def _parts(
-    layer: Shaped, name: str, phase: Phase, kernels: int, flops: float, moved: float, batch: int, how: _How
-) -> list[Op]:
-    """Return one operation, or for attention its projections and its scores, whose shapes differ."""
-    kind, product = layer.kernels.kind, layer.product
-    if kind == "attention" and product is not None:
-        return _attention(layer, product, name, phase, kernels, flops, moved, batch, how)
-    tiles, tensor = math.inf, True
-    if product is not None:
-        tiles = _tiles(product, name, batch)
-        least = ALIGNED["half" if how.half else "single"]
-        tensor = kind == "dense" or (product.columns % least == 0 and product.channels % least == 0)
-    return [Op(name, kind, phase, kernels, flops, moved, layer.sequential, tiles, tensor)]
+def _parts(layer: Shaped, op: Op, batch: int, how: _How) -> list[Op]:
+    """Return the operation with its blocks, or for attention its projections and its scores, whose shapes differ."""
+    product = layer.product
+    if product is None:
+        return [op]
+    op = replace(op, tiles=_tiles(product, op.name, batch))
+    if op.kind == "attention":
+        return _attention(layer, product, op, batch, how)
+    least = ALIGNED["half" if how.half else "single"]
+    aligned = product.columns % least == 0 and product.channels % least == 0
+    return [replace(op, tensor=op.kind == "dense" or aligned)]
 
 
-def _attention(
-    layer: Shaped, product: Product, name: str, phase: Phase, kernels: int, flops: float, moved: float, batch: int,
-    how: _How,
-) -> list[Op]:  # fmt: skip
+def _attention(layer: Shaped, product: Product, op: Op, batch: int, how: _How) -> list[Op]:
     """Return the projections and the scores of an attention layer; ``product`` is that of one projection.
 
     The scores of all heads are products of their own.
     """
-    projected = min(flops, 8.0 * product.rows * product.columns * product.depth * batch)
+    backward = op.phase == "backward"
     values = 8.0 * product.rows * product.columns * batch
-    weights = layer.touched(batch)
-    through = min(moved, how.width * (values + weights))
-    ours = max(1, round(kernels * ATTENTION_PRODUCTS / layer.kernels.kernels))
-    if flops < projected or (phase == "backward" and "input" in name):
-        return [Op(name, "dense", phase, ours, flops, through, 1, 4 * _tiles(product, name, batch))]
-    theirs = max(1, kernels - ours) * (2 if phase == "backward" else 1)  # both gradients of the scores are counted here
-    scores = moved - through
+    projected = min(op.flops, values * product.depth)
+    through = min(op.bytes, how.width * (values + layer.touched(batch)))
+    ours = max(1, round(op.kernels * ATTENTION_PRODUCTS / layer.kernels.kernels))
+    projections = replace(op, kind="dense", kernels=ours, bytes=through, tiles=4 * op.tiles)
+    if op.flops < projected or (backward and "input" in op.name):
+        return [projections]
+    theirs = max(1, op.kernels - ours) * (2 if backward else 1)  # both gradients of the scores are counted here
+    scores = op.bytes - through
     if how.flash:
         theirs = 1
-        scores = how.width * values / 2 * (FLASH_TENSORS_BACKWARD if phase == "backward" else FLASH_TENSORS)
+        scores = how.width * values / 2 * (FLASH_TENSORS_BACKWARD if backward else FLASH_TENSORS)
     return [
-        Op(f"{name}: projections", "dense", phase, ours, projected, through, 1, 4 * _tiles(product, name, batch)),
-        Op(f"{name}: scores", "attention", phase, theirs, flops - projected, scores),
+        replace(projections, name=f"{op.name}: projections", flops=projected),
+        Op(f"{op.name}: scores", "attention", op.phase, theirs, op.flops - projected, scores),
     ]
 
 

@@ -46,6 +46,16 @@ def test_without_a_noise_study_there_is_throughput_and_a_button_that_measures_on
     assert not at.error
 
 
+@pytest.mark.parametrize("studies", [(), ("noise",), ("noise", "memory")], ids=" and ".join)
+def test_every_part_can_be_open_at_once(engine: Any, studies: tuple[str, ...]) -> None:
+    made = {"noise": make_noise_study(), "memory": memory_study()}
+    run_id = kept(engine, **{kind: made[kind] for kind in studies})
+    folded = [part.label for part in open_page("batch", run=run_id).expander]
+    shown = titles(open_page("batch", run=run_id, folds=folded))
+    assert {RATE, SAMPLE} <= set(shown)
+    assert len(set(shown)) == len(shown)
+
+
 def test_the_button_starts_a_study_of_what_was_chosen(engine: Any) -> None:
     run_id = kept(engine)
     at = open_page("batch", run=run_id)

@@ -41,16 +41,16 @@ from core.userdata.source import RANDOM_LABELS
 
 OPEN = "More rounds make the intervals narrower: a run of this machine goes on for more time on the page Crossover."
 PREDICTED = "Predicted from measured parts: nothing trained to the loss at these batches."
-COLUMNS: dict[str, tuple[str, Callable[[Any], Quantity | None], str]] = {
-    "step_ms": ("Step (ms)", lambda p: p.step_ms, "Step time."),
-    "samples_per_s": ("Samples/s", lambda p: p.samples_per_s, "Throughput, from the step time."),
-    "us_per_sample": ("µs a sample", lambda p: p.us_per_sample, "From the step time."),
-    "steps": ("Steps", lambda p: p.steps, "To the loss; predicted from the noise scale."),
-    "time_s": ("Time to the loss (s)", lambda p: p.time_s, "Predicted: steps × step time."),
-    "relative_time": ("Time over best", lambda p: p.relative_time, "Over the target's best; predicted."),
-    "cost_per_million": ("Cost of a million samples", lambda p: p.cost_per_million, "Your price × step time."),
-    "cost_per_epoch": ("Cost of an epoch", lambda p: p.cost_per_epoch, "Your price × step time × your samples."),
-    "cost_to_loss": ("Cost to the loss", lambda p: p.cost_to_loss, "Your price × predicted time."),
+COLUMNS: dict[str, tuple[str, str]] = {
+    "step_ms": ("Step (ms)", "Step time."),
+    "samples_per_s": ("Samples/s", "Throughput, from the step time."),
+    "us_per_sample": ("µs a sample", "From the step time."),
+    "steps": ("Steps", "To the loss; predicted from the noise scale."),
+    "time_s": ("Time to the loss (s)", "Predicted: steps × step time."),
+    "relative_time": ("Time over best", "Over the target's best; predicted."),
+    "cost_per_million": ("Cost of a million samples", "Your price × step time."),
+    "cost_per_epoch": ("Cost of an epoch", "Your price × step time × your samples."),
+    "cost_to_loss": ("Cost to the loss", "Your price × predicted time."),
 }
 
 
@@ -207,18 +207,18 @@ def numbers(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
 
 def _table(run: Run, target: TargetBatches, columns: tuple[str, ...], place: str) -> None:
     points = [point for point in target.points if point.label != "interpolated"]
-    known = [name for name in columns if any(COLUMNS[name][1](point) is not None for point in points)]
+    known = [name for name in columns if any(getattr(point, name) is not None for point in points)]
     rows = [
         {
             "batch": f"{point.batch:,}",
-            **{name: _words(COLUMNS[name][1](point)) for name in known},
+            **{name: _words(getattr(point, name)) for name in known},
             **({} if point.fits is None else {"fits": "yes" if point.fits else "no"}),
             "label": point.label,
         }
         for point in points
     ]
     config: dict[str, Any] = {
-        name: st.column_config.TextColumn(COLUMNS[name][0], help=COLUMNS[name][2]) for name in known
+        name: st.column_config.TextColumn(COLUMNS[name][0], help=COLUMNS[name][1]) for name in known
     }
     config |= {"batch": "Batch", "fits": "Fits into memory", "label": "Step time is"}
     evidence.table(pd.DataFrame(rows), f"batch-{place}-{run.id}-{target.name}", config,

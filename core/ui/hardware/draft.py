@@ -262,7 +262,6 @@ def card_rows(readings: Sequence[CardReading], decision: Decision) -> list[dict[
 
 def _row(reading: CardReading, decided: CardDecision, batch: int) -> dict[str, str]:
     cost, step, faster = reading.cost, reading.step, reading.speed_up
-    price = cost.price if cost is not None else None
     return {
         "card": f"{reading.spec.name} (yours)" if reading.spec.own else reading.spec.name,
         "label": label_of(reading),
@@ -273,7 +272,7 @@ def _row(reading: CardReading, decided: CardDecision, batch: int) -> dict[str, s
         "step_ms": "" if step is None else bounded(step.step_ms, step.low_ms, step.high_ms),
         "cost": "" if cost is None else f"{bounded(cost.per_million, cost.low, cost.high)} {cost.price.currency}",
         "limited_by": next((part.by for part in reading.limits if part.first <= batch <= part.last), ""),
-        "price": "" if price is None else f"{price.per_hour:.4g} {price.currency} ({price.dated})",
+        "price": "" if cost is None else cost.price.words,
         "note": reading.withheld or reading.curve.corrected_by or "",
     }
 

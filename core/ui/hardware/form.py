@@ -217,11 +217,7 @@ def price_fields(chosen: tuple[GpuSpec, ...], errors: dict[str, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         money.field()
         for spec in chosen:
-            listed = (
-                "none"
-                if spec.price is None
-                else f"{spec.price.per_hour:.4g} {spec.price.currency} ({spec.price.dated})"
-            )
+            listed = "none" if spec.price is None else spec.price.words
             st.number_input(
                 plain(spec.name), value=None, step=0.1, format="%.4g", key=_price_key(spec.name), width=230,
                 placeholder=clean(listed), persist_state=KEEP,

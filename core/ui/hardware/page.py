@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.base.evidence import same_machine
 from core.base.schema import UserError
-from core.hardware.catalogue import FILE_NAME, CardPrice, GpuSpec, OwnCards, UnknownGpu, catalogue, find_gpu, read_own
+from core.hardware.catalogue import FILE_NAME, CardPrice, GpuSpec, OwnCards, catalogue, read_own
 from core.hardware.compare import CardReading, batches_between, compare, cpu_index
 from core.hardware.crossing import if_named, named_sentence
 from core.hardware.curve import Recording, recordings_of
@@ -201,16 +201,7 @@ def _recordings(key: tuple[object, ...], _run: Run, _cards: Mapping[str, GpuSpec
             runs.setdefault(run_id, registry.find_run(run_id))
         except (StoreError, ValueError):
             continue  # an unreadable run reports it on its own page
-    seen = {gpu.name for run in runs.values() if run.environment is not None for gpu in run.environment.gpus}
-    there = {spec.name: spec for name in sorted(seen) if (spec := _card(name, _cards)) is not None}
-    return tuple(item for spec in there.values() for item in recordings_of(tuple(runs.values()), spec, _cards))
-
-
-def _card(name: str, known: Mapping[str, GpuSpec]) -> GpuSpec | None:
-    try:
-        return find_gpu(name, known)
-    except UnknownGpu:
-        return None
+    return recordings_of(runs.values(), _cards)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Modelling every card")

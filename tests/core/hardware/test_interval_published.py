@@ -24,7 +24,7 @@ def shipped() -> Fitted:
     """Return host kinds and constants as shipped; factors for old measurements alone are as fitted to them."""
     hosts = {
         f"kind:{kind}": MachineHost(
-            *(us / 1e3 for us in (own.step_us, own.op_us, own.xla_call_us, own.fit_us, own.eager_op_us))
+            *(us / 1e3 for us in (own.step_us, own.per_op_us, own.xla_call_us, own.fit_us, own.eager_op_us))
         )
         for kind, own in kinds().items()
     }
