@@ -18,8 +18,8 @@ from core.rounds.show.imports import MAX_BYTES, check_size, read_run
 from core.store import Deletion, Found, Imported, StoreError, Summary, Wanted, kept_until
 from core.studies.registry import kinds, read_any
 from core.studies.sweep.kind import SWEEP
-from core.ui import downloads, frame, kept, registry, verdict
-from core.ui.history import comparison
+from core.ui import downloads, frame, registry, verdict
+from core.ui.history import comparison, kept
 from core.ui.navigation import link
 from core.ui.study_page import busy_sentence
 from core.ui.sweep.live import can_resume, resume
