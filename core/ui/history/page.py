@@ -263,8 +263,9 @@ def _one(summary: Summary, changes: bool) -> None:
     with place:
         if readable:
             kept.link(summary)
-        if summary.kind == FLEET:
-            st.button("Its machines’ runs", icon=":material/dns:", key="into_fleet", on_click=_enter,
+        known = kinds().get(summary.kind)
+        if known is not None and known.parts:
+            st.button(plain(known.parts), icon=":material/dns:", key="into_fleet", on_click=_enter,
                       args=(summary.id,))  # fmt: skip
         if changes and can_resume(summary):
             st.button("Resume", icon=":material/restart_alt:", key="resume", on_click=_resume, args=(summary.id,),
