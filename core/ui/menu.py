@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 
 import core.ui
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Page:
     """Entry of a page in the menu, and the studies that belong to it.
 
@@ -33,6 +33,7 @@ class Page:
 
     title: str
     icon: str
+    _: KW_ONLY
     help: str
     order: int
     group: str = ""
@@ -72,6 +73,12 @@ def path(name: str) -> str:
 def opening(kind: str) -> tuple[str, str] | None:
     """Return the page that shows studies of a kind, and their parameter in its address; None if no page does."""
     return next(((name, page.opens[kind]) for name, page in pages().items() if kind in page.opens), None)
+
+
+def address(kind: str) -> str:
+    """Return the parameter of a kind's studies in the address of the page that measures them, else shows them."""
+    name = measuring(kind) or (opening(kind) or ("",))[0]
+    return pages()[name].opens.get(kind, "study") if name else "study"
 
 
 def measuring(kind: str) -> str | None:

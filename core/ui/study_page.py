@@ -16,7 +16,7 @@ from core.store import Summary, only_readable
 from core.studies.kind import Kind, Task
 from core.studies.progress import Snapshot
 from core.studies.registry import example_id
-from core.ui import frame, news, registry, share
+from core.ui import frame, menu, news, registry, share
 from core.ui.checks import Outcome
 from core.ui.words import plain
 
@@ -241,8 +241,8 @@ def impossible(count: int) -> str:
 class StudyPage(Generic[P, R]):
     """One page, or part of a page, about one kind.
 
-    ``button`` is its start button's label. ``address`` is a study's query parameter. ``counts`` returns how much of a
-    running study is done, ``choices`` the label of the fields that are folded beside a result.
+    ``button`` is its start button's label. ``counts`` returns how much of a running study is done, ``choices`` the
+    label of the fields that are folded beside a result. ``address`` is a study's query parameter.
     """
 
     def __init__(
@@ -250,12 +250,11 @@ class StudyPage(Generic[P, R]):
         kind: Kind[P, R, Any],
         button: str,
         icon: str = ":material/play_arrow:",
-        address: str = "study",
         counts: Callable[[Snapshot], str] | None = None,
         choices: str = "Choices",
     ) -> None:
-        self.kind, self.button, self._icon, self.address, self._counts = kind, button, icon, address, counts
-        self._choices = choices
+        self.kind, self.button, self._icon, self._counts = kind, button, icon, counts
+        self._choices, self.address = choices, menu.address(kind.name)
 
     def start(self, plan: P) -> None:
         """Start a study; its result replaces the one in the address."""

@@ -52,6 +52,7 @@ class Case:
         on_gpu: Makes a plan that measures on ``gpus``.
         machine: Makes a simulated machine from a seed, for ``plan``; None if the kind has tests of its own faults.
         kept: Checks after faults that measurements were kept.
+        command: Arguments of its command for the tests that commands share, which write a run to ``run.json``.
         scenario: Makes the study that the campaign of faults disturbs (``benchmarks/faults``), if it does.
     """
 
@@ -62,6 +63,7 @@ class Case:
     machine: Callable[[int], Any] | None = None
     plan: Callable[[], Any] | None = None
     kept: Kept = lambda *_: True
+    command: str = ""
     scenario: Callable[[], Scenario] | None = None
 
     def small_study(self) -> Any:

@@ -40,4 +40,5 @@ CASE = Case(
     machine=lambda seed: Machine(UNUSED, NoiseModel(), seed=seed, startup_s=2.0, law=_slow().law),
     plan=lambda: DiagnosisPlan(_slow().run, 1, causes.BATCH, 60.0),
     scenario=_scenario,
+    command="diagnose run.json --budget 60",
 )

@@ -23,4 +23,5 @@ CASE = Case(
     plan=lambda: make_plan(**SMALL),
     kept=blocks_kept(2),
     scenario=_scenario,
+    command="frontier --depths 2,4 --widths 16:256:0.5 --batches 1:64:0.5 --targets cpu,threads=1 cpu,threads=2",
 )

@@ -53,4 +53,5 @@ CASE = Case(
     plan=_search,
     kept=_kept,
     scenario=_scenario,
+    command="memory --preset 784-512-512-10 --target cpu --limit 1.2GB --budget 200",
 )

@@ -30,4 +30,5 @@ CASE = Case(
     plan=make_study,
     kept=blocks_kept(len(make_study().arms)),
     scenario=_scenario,
+    command="pipeline --preset 784-128-10 --target cpu --batch 64 --budget 60",
 )

@@ -18,4 +18,5 @@ CASE = Case(
     plan=lambda: scaling_plan(batches=(32, 128, 512), budget_s=40.0),
     kept=lambda record, answered, failed: record is None or blocks_kept(2)(record, answered, failed),
     scenario=_scenario,
+    command="scaling --preset 784-128-10 --targets cpu cpu:2 --batches 8:64 --budget 60",
 )

@@ -22,4 +22,5 @@ CASE = Case(
     machine=lambda seed: Machine(CURVES, NoiseModel(), seed=seed, startup_s=2.0),
     plan=lambda: sweeps.new_run(sweeps.plan(batches="1:64", budget_s=40.0)),
     scenario=_scenario,
+    command="sweep --targets cpu,threads=1 cpu,threads=2 --batches 1:64 --budget 60",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.studies.registry import kind_of, kinds
+from core.studies.registry import kind_of
 from core.studies.runner import Cancelled
 from core.ui import chip
 from simulated.kinds import RUN
@@ -19,6 +19,7 @@ from tests.support.places import (
     NOISE,
     PIPELINE,
     PITFALLS,
+    PLACES,
     SCALING,
     STUDIES,
     SWEEP,
@@ -26,7 +27,7 @@ from tests.support.places import (
     TRACE,
     Place,
 )  # fmt: skip
-from tests.support.study_pages import MADE, start
+from tests.support.study_pages import start
 
 pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
@@ -39,18 +40,10 @@ def left_s(at: Any) -> float:
 
 
 every_task = pytest.mark.parametrize("place", TASKS, ids=str)
-every_button = pytest.mark.parametrize("place", [SWEEP, *STUDIES, *TASKS], ids=str)
-every_place = pytest.mark.parametrize("place", [SWEEP, *STUDIES], ids=str)
+every_button = pytest.mark.parametrize("place", [*PLACES, *TASKS], ids=str)
+every_place = pytest.mark.parametrize("place", PLACES, ids=str)
 every_study = pytest.mark.parametrize("place", STUDIES, ids=str)
 every_frame = pytest.mark.parametrize("place", FRAMED, ids=str)
-
-
-def test_every_kind_has_its_place() -> None:
-    """Check all kinds but two: a fleet run begins on a cluster only (tests/pages/test_fleet_page.py), a validation by
-    its command.
-    """
-    assert {place.kind for place in (SWEEP, *STUDIES)} == set(kinds()) - {"fleet", "validation"}
-    assert {place.kind for place in STUDIES} == set(MADE) - {"fleet", "validation"}
 
 
 @every_frame

@@ -7,6 +7,8 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from core.base.evidence import Warning
+from core.studies.registry import kinds
+from core.ui import menu
 from simulated.diagnoses import helping_diagnosis
 from simulated.frontier_studies import log2_speed_up, make_frontier_study
 from simulated.kinds import RUN
@@ -24,17 +26,28 @@ class Place:
     """The page and button of a kind; ``other`` is a study that, unlike its kind's in MADE, ``says`` that text."""
 
     kind: str
-    page: str
-    button: str
     other: Callable[[], Any] = lambda: None
     says: str = ""
     counted: str = ""
-    address: str = "study"
     tab: str = ""
     gone: str = "There is no such {noun} here; it was deleted, or measured on another machine."
 
     def __str__(self) -> str:
         return self.kind
+
+    @property
+    def page(self) -> str:
+        page = menu.measuring(self.kind)
+        assert page is not None
+        return page
+
+    @property
+    def address(self) -> str:
+        return menu.address(self.kind)
+
+    @property
+    def button(self) -> str:
+        return f"measure_{self.kind}" if self.kind in kinds() else self.kind
 
     def make(self) -> Any:
         return MADE[self.kind]()
@@ -54,40 +67,43 @@ class Place:
         return at.button(key=self.button)
 
 
-SWEEP = Place("sweep", "sweep", "measure_sweep", counted="No answer yet: 0 of 11 batch sizes measured.")
+SWEEP = Place("sweep", counted="No answer yet: 0 of 11 batch sizes measured.")
 FRONTIER = Place(
-    "frontier", "frontier", "measure_frontier", lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
+    "frontier", lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
     "Inside this map the faster target does not change.", "5 of 14 settings measured.",
 )  # fmt: skip
 PIPELINE = Place(
-    "pipeline", "pipeline", "measure_pipeline", lambda: make_pipeline_experiment(truth=lambda _: 3.0),
+    "pipeline", lambda: make_pipeline_experiment(truth=lambda _: 3.0),
     "Prefetch does not help here", "5 of 14 ways of feeding seen.",
 )  # fmt: skip
 SCALING = Place(
-    "scaling", "scaling", "measure_scaling", lambda: make_scaling_study(truth=Truth(together_ms=40.0)),
+    "scaling", lambda: make_scaling_study(truth=Truth(together_ms=40.0)),
     "Use GPU 0 alone", "5 of 14 starts done.",
 )  # fmt: skip
-DIAGNOSIS = Place("diagnosis", "diagnosis", "measure_diagnosis", lambda: helping_diagnosis(RUN), "helps most")
+DIAGNOSIS = Place("diagnosis", lambda: helping_diagnosis(RUN), "helps most")
 NOISE = Place(
-    "noise", "batch", "measure_noise", lambda: make_noise_study(RUN, elapsed_s=123.0),
-    "draws of gradients in 2 min 03 s", address="noise", tab="Gradient noise scale",
+    "noise", lambda: make_noise_study(RUN, elapsed_s=123.0),
+    "draws of gradients in 2 min 03 s", tab="Gradient noise scale",
     gone="There is no such gradient noise study of this run; its newest one counts.",
 )  # fmt: skip
 MEMORY = Place(
-    "memory", "batch", "measure_memory", lambda: memory_study(status="cancelled"), "This search was cancelled",
-    address="memory", tab="Memory", gone="There is no such memory study of this run; its newest one counts.",
+    "memory", lambda: memory_study(status="cancelled"), "This search was cancelled",
+    tab="Memory", gone="There is no such memory study of this run; its newest one counts.",
 )  # fmt: skip
 HOST = Place(
-    "host", "hardware", "measure_host",
+    "host",
     lambda: MADE["host"]().model_copy(update={"warnings": (Warning(code="x", text="No XLA here."),)}), "No XLA here.",
-    address="host", tab="Host overhead", gone="There is no such host study here",
+    tab="Host overhead", gone="There is no such host study here",
 )  # fmt: skip
 RESOLUTION = Place(
-    "resolution", "method", "measure_resolution", lambda: made_resolution(factor=10.0),
+    "resolution", lambda: made_resolution(factor=10.0),
     "The equal targets came out different",
 )  # fmt: skip
-TRACE = Place("trace", "overhead", "trace")
-PITFALLS = Place("pitfalls", "method", "pitfalls", tab="Timing pitfalls, live")
+TRACE = Place("trace")
+PITFALLS = Place("pitfalls", tab="Timing pitfalls, live")
 TASKS = (TRACE, PITFALLS)  # not stored
 FRAMED = (FRONTIER, PIPELINE)
 STUDIES = (*FRAMED, SCALING, DIAGNOSIS, NOISE, MEMORY, HOST, RESOLUTION)
+_SHOWN = {place.kind for place in (SWEEP, *STUDIES)} | {"fleet"}  # which begins on a cluster only
+PLACES = (SWEEP, *STUDIES, *(Place(kind) for kind in kinds() if kind not in _SHOWN and menu.measuring(kind)))
+"""Every kind that a page starts; those of :data:`STUDIES` have a second study to tell apart."""

@@ -17,6 +17,7 @@ def _describe(plan: FleetPlan) -> str:
 FLEET: Kind[FleetPlan, FleetStudy, FleetAnswer] = Kind(
     name="fleet",
     title="Fleet run",
+    parts="Its machines’ runs",
     record=FleetStudy,
     describe=_describe,
     run=measure_fleet,

@@ -3,12 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Batch",
-    icon=":material/stacks:",
-    order=90,
-    group="Result",
+    "Batch", ":material/stacks:", order=90, group="Result", opens={"memory": "memory", "noise": "noise"},
+    measures=("memory", "noise"), link="Which batch to train with: noise scale, memory and cost",
     help="Which batch to train with: time to a loss, the gradient noise scale, memory and cost.",
-    link="Which batch to train with: noise scale, memory and cost",
-    opens={"memory": "memory", "noise": "noise"},
-    measures=("memory", "noise"),
-)
+)  # fmt: skip

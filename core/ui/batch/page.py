@@ -25,8 +25,8 @@ from core.ui import machine, registry
 from core.ui.study_page import StudyPage
 from core.workload.names import are
 
-NOISE_PAGE = StudyPage(GRADIENT_NOISE, "Measure the noise scale", ":material/grain:", "noise")
-MEMORY_PAGE = StudyPage(MEMORY, "Confirm the largest batch", ":material/memory:", "memory")
+NOISE_PAGE = StudyPage(GRADIENT_NOISE, "Measure the noise scale", ":material/grain:")
+MEMORY_PAGE = StudyPage(MEMORY, "Confirm the largest batch", ":material/memory:")
 PAGES: tuple[StudyPage[Any, Any], ...] = (NOISE_PAGE, MEMORY_PAGE)
 BETWEEN = "~"  # ids in an address; needs no escape there
 

@@ -3,11 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Crossover",
-    icon=":material/line_axis:",
-    order=50,
-    group="Result",
-    help="The verdict of one run, its charts, and how it was measured.",
+    "Crossover", ":material/line_axis:", order=50, group="Result", opens={"sweep": "run"},
     link="The verdict of this run and its charts",
-    opens={"sweep": "run"},
-)
+    help="The verdict of one run, its charts, and how it was measured.",
+)  # fmt: skip

@@ -3,12 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Diagnosis",
-    icon=":material/stethoscope:",
-    order=80,
-    group="Result",
+    "Diagnosis", ":material/stethoscope:", order=80, group="Result", opens={"diagnosis": "study"},
+    measures=("diagnosis",), link="What would help, measured on this machine",
     help="What would make a target faster: every remedy tried here, ranked by its measured gain.",
-    link="What would help, measured on this machine",
-    opens={"diagnosis": "study"},
-    measures=("diagnosis",),
-)
+)  # fmt: skip

@@ -3,12 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Fleet",
-    icon=":material/dns:",
-    order=130,
-    group="Maps",
-    help="The same sweep on several machines: which of them is the fastest at which batch, and at what cost.",
+    "Fleet", ":material/dns:", order=130, group="Maps", opens={"fleet": "study"}, measures=("fleet",),
     link="Several machines compared",
-    opens={"fleet": "study"},
-    measures=("fleet",),
-)
+    help="The same sweep on several machines: which of them is the fastest at which batch, and at what cost.",
+)  # fmt: skip

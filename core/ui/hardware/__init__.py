@@ -3,12 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Hardware",
-    icon=":material/memory:",
-    order=120,
-    group="Maps",
+    "Hardware", ":material/memory:", order=120, group="Maps", opens={"host": "host", "validation": "validation"},
+    measures=("host",), link="Against GPUs that are not here, modelled",
     help="From which batch size GPUs that are not here would be faster than this CPU: modelled, with its error.",
-    link="Against GPUs that are not here, modelled",
-    opens={"host": "host", "validation": "validation"},
-    measures=("host",),
-)
+)  # fmt: skip

@@ -34,7 +34,7 @@ from core.ui.study_page import StudyPage
 from core.ui.words import plain
 from core.workload.execution import expected
 
-PAGE = StudyPage(HOST, "Measure the host overhead", ":material/developer_board:", "host")
+PAGE = StudyPage(HOST, "Measure the host overhead", ":material/developer_board:")
 NOT_THIS_HOST = (
     "The host overhead was measured on another machine than the CPU of this run; what a GPU would be driven by there "
     "may differ."

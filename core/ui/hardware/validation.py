@@ -20,7 +20,7 @@ from core.ui.tables import cleaned
 from core.ui.words import plain
 
 TITLE = "Predicted, then measured"
-PAGE = StudyPage(VALIDATION, "", address="validation")
+PAGE = StudyPage(VALIDATION, "")
 
 
 def part() -> dict[str, Callable[[], None]]:

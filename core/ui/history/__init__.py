@@ -3,9 +3,6 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="History",
-    icon=":material/history:",
-    order=30,
+    "History", ":material/history:", order=30, link="See the runs that are here",
     help="Every study kept here: search, open, compare, tag, rename, delete, import, export.",
-    link="See the runs that are here",
-)
+)  # fmt: skip

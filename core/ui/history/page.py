@@ -18,8 +18,8 @@ from core.rounds.show.imports import MAX_BYTES, check_size, read_run
 from core.store import Deletion, Found, Imported, StoreError, Summary, Wanted, kept_until
 from core.studies.registry import kinds, read_any
 from core.studies.sweep.kind import SWEEP
-from core.ui import downloads, frame, kept, registry, verdict
-from core.ui.history import comparison
+from core.ui import downloads, frame, registry, verdict
+from core.ui.history import comparison, kept
 from core.ui.navigation import link
 from core.ui.study_page import busy_sentence
 from core.ui.sweep.live import can_resume, resume
@@ -263,8 +263,9 @@ def _one(summary: Summary, changes: bool) -> None:
     with place:
         if readable:
             kept.link(summary)
-        if summary.kind == FLEET:
-            st.button("Its machines’ runs", icon=":material/dns:", key="into_fleet", on_click=_enter,
+        known = kinds().get(summary.kind)
+        if known is not None and known.parts:
+            st.button(plain(known.parts), icon=":material/dns:", key="into_fleet", on_click=_enter,
                       args=(summary.id,))  # fmt: skip
         if changes and can_resume(summary):
             st.button("Resume", icon=":material/restart_alt:", key="resume", on_click=_resume, args=(summary.id,),

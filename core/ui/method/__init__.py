@@ -3,12 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Method",
-    icon=":material/menu_book:",
-    order=40,
-    embeds=False,
-    help="The words, the rules of measurement, this machine, and common timing pitfalls live.",
-    opens={"resolution": "study"},
-    measures=("resolution",),
+    "Method", ":material/menu_book:", order=40, embeds=False, opens={"resolution": "study"}, measures=("resolution",),
     folded=("selfcheck", "pitfalls"),
-)
+    help="The words, the rules of measurement, this machine, and common timing pitfalls live.",
+)  # fmt: skip

@@ -3,10 +3,6 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Overhead",
-    icon=":material/stacked_bar_chart:",
-    order=60,
-    group="Result",
+    "Overhead", ":material/stacked_bar_chart:", order=60, group="Result", folded=("trace",),
     help="Where a step goes: traced parts, a timeline, kernels, what ran on the host.",
-    folded=("trace",),
-)
+)  # fmt: skip

@@ -3,11 +3,6 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Pipeline",
-    icon=":material/water_pump:",
-    order=70,
-    group="Result",
+    "Pipeline", ":material/water_pump:", order=70, group="Result", opens={"pipeline": "study"}, measures=("pipeline",),
     help="How much of a step the input takes, which prefetch is enough, from which cost on the device starves.",
-    opens={"pipeline": "study"},
-    measures=("pipeline",),
-)
+)  # fmt: skip

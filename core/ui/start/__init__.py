@@ -3,11 +3,6 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Start",
-    icon=":material/balance:",
-    order=10,
-    embeds=False,
-    only_measures=True,
+    "Start", ":material/balance:", order=10, embeds=False, only_measures=True, follows=("sweep",),
     help="From which batch size a GPU that is not here would beat this CPU: measured against modelled.",
-    follows=("sweep",),
-)
+)  # fmt: skip

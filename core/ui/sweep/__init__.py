@@ -3,12 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    title="Sweep",
-    icon=":material/speed:",
-    order=20,
-    embeds=False,
-    only_measures=True,
-    help="Choose a workload and up to six targets, measure this machine, watch it happen.",
+    "Sweep", ":material/speed:", order=20, embeds=False, only_measures=True, measures=("sweep",),
     link="Measure this machine",
-    measures=("sweep",),
-)
+    help="Choose a workload and up to six targets, measure this machine, watch it happen.",
+)  # fmt: skip

@@ -16,19 +16,13 @@ from core.store.rows import content
 from core.store.tables import StoreUnavailable
 from core.studies import store_queue
 from core.studies.registry import kind_of, read_record
-from simulated.commands import TARGETS, Command, done, refused, stop_at
+from simulated.commands import Command, done, refused, stop_at
+from simulated.kinds import cases
 from simulated.memories import GB
 from simulated.runs import make_run
 from simulated.simulation import Fault, Machine
 
-COMMANDS = {
-    "sweep": ("sweep", *TARGETS, "--batches", "1:64", "--budget", 60),
-    "pipeline": ("pipeline", "--preset", "784-128-10", "--target", "cpu", "--batch", 64, "--budget", 60),
-    "frontier": ("frontier", "--depths", "2,4", "--widths", "16:256:0.5", "--batches", "1:64:0.5", *TARGETS),
-    "diagnosis": ("diagnose", "run.json", "--budget", 60),
-    "scaling": ("scaling", "--preset", "784-128-10", "--targets", "cpu", "cpu:2", "--batches", "8:64", "--budget", 60),
-    "memory": ("memory", "--preset", "784-512-512-10", "--target", "cpu", "--limit", "1.2GB", "--budget", 200),
-}
+COMMANDS = {name: tuple(case.command.split()) for name, case in cases().items() if case.command}
 
 
 @pytest.fixture(params=COMMANDS)
