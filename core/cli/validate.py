@@ -15,11 +15,11 @@ from core.cli.gpus import own_path
 from core.cli.study_command import Asked, History, study_command
 from core.hardware.catalogue import GpuSpec, UnknownGpu, catalogue, find_gpu
 from core.hardware.host import NAMED_KINDS, kind_of
+from core.hardware.host_record import HostStudy
 from core.hardware.own_cards import load_own
 from core.machine.environment import Devices, list_devices
 from core.rounds.study import new_id
 from core.studies.host.kind import HOST
-from core.studies.host.record import HostStudy
 from core.studies.validation.kind import VALIDATION
 from core.studies.validation.record import MINUTES, ValidationPlan, make_plan
 from core.studies.validation.run import new_study

@@ -15,6 +15,7 @@ from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, catalogue, f
 from core.hardware.compare import CardReading, batches_between, compare, cpu_index
 from core.hardware.decision import Decision, Modelling, decide
 from core.hardware.host import KIND_WORDS, USUAL_KIND, Conditions, HostCosts, HostKind, costs_of_kind
+from core.hardware.host_record import HostStudy
 from core.hardware.host_study import host_of_study, with_loop_of
 from core.hardware.own_cards import FILE_NAME, OwnCards, read_own
 from core.hardware.plausible import card_curve, if_named, named_sentence
@@ -25,7 +26,6 @@ from core.rounds.run import Run
 from core.store import StoreError
 from core.store.database import data_dir
 from core.studies.host.kind import HOST
-from core.studies.host.record import HostStudy
 from core.studies.registry import example_id, load_example
 from core.ui import machine, money, registry
 from core.ui.hardware import draft, look

@@ -19,8 +19,8 @@ from core.base.evidence import SLOWDOWNS, mean_of
 from core.base.numbers import byte_size, counted, duration, number, percent
 from core.rounds.answer.card_use import REASON_WORDS
 from core.rounds.answer.reliability import BUSY_PCT, STEAL_PCT
-from core.selfcheck.record import Part, SelfCheck, TraceReading
 from core.studies.resolution.answer import EQUIVALENT
+from core.studies.selfcheck.record import Part, SelfCheck, TraceReading
 from core.traces.record import TRUSTED_RATIO
 from core.worker.timing import MAX_CLOCK_SHARE
 
