@@ -232,8 +232,8 @@ def trace_text(title: str, report: TraceReport) -> str:
         parts.append(["Operations that ran on the host:", *_host_lines(report.host_ops)])
     if report.retraces:
         times = "once" if report.retraces == 1 else f"{report.retraces} times"
-        said = f"A tf.function was traced again {times} within the steps; keep its inputs' shapes and types fixed."
-        parts.append([said])
+        advice = f"A tf.function was traced again {times} within the steps; keep its inputs' shapes and types fixed."
+        parts.append([advice])
     if report.dropped_events:
         lost = counted(report.dropped_events, "event")
         parts.append([f"The profiler lost {lost}, so the shares are not to be trusted; trace fewer steps."])

@@ -87,7 +87,7 @@ def _write(path: Path, plan: ValidationPlan) -> None:
 
 def _says(plan: ValidationPlan, study: HostStudy | None) -> tuple[str, ...]:
     written, spec = plan.predictions, plan.spec
-    made = sum(one.step_ms is not None for one in written.steps)
+    made = sum(step.step_ms is not None for step in written.steps)
     measured = "" if study is None else f" ({study.title}, {moment(study.created_at)})"
     return (
         f"{plan.device_name}, modelled as {spec.title}; host: {written.host}{measured}",

@@ -54,11 +54,11 @@ class Store(Recording, Lists, Removal):
         """
         record, parts = self._parted(record)
         with self._database.write() as db:
-            found = put_study(db, kind, record)
-            if found.new:
-                make_parts(db, found.id, parts)
-                put_description(db, found.id, kind_of(kind), record)
-        return found
+            imported = put_study(db, kind, record)
+            if imported.new:
+                make_parts(db, imported.id, parts)
+                put_description(db, imported.id, kind_of(kind), record)
+        return imported
 
     def _parted(self, record: Any) -> tuple[Any, tuple[str, ...]]:
         """Store the runs inside a record; return the record without them, and the ids of runs that become its parts.
@@ -68,7 +68,7 @@ class Store(Recording, Lists, Removal):
         if not (runs := getattr(record, "runs", ())):
             return record, part_ids_of(record)
         kept = {run.id: self.import_run(run) for run in runs}
-        record = record.kept_apart({run_id: found.id for run_id, found in kept.items()})
+        record = record.kept_apart({run_id: imported.id for run_id, imported in kept.items()})
         if record.label == "measured":
             return record, part_ids_of(record)
-        return record, tuple(found.id for found in kept.values() if found.new or found.restored)
+        return record, tuple(imported.id for imported in kept.values() if imported.new or imported.restored)

@@ -41,8 +41,8 @@ class Lists(Records):
     def summary(self, study_id: str) -> Summary | None:
         """Return the summary of a study; None if it is deleted, missing or cannot be listed."""
         with self._database.read() as db:
-            found, _ = read_summaries(db, [RUNS.c.deleted_at.is_(None), RUNS.c.id == study_id], 1)
-        return found[0] if found else None
+            summaries, _ = read_summaries(db, [RUNS.c.deleted_at.is_(None), RUNS.c.id == study_id], 1)
+        return summaries[0] if summaries else None
 
     def find(self, wanted: Wanted, limit: int, offset: int = 0) -> Found:
         """Return one page of the wanted studies, newest first."""
@@ -68,10 +68,10 @@ class Lists(Records):
         more, less = {plain(tag) for tag in add}, set(remove)
         with self._database.write() as db:
             for study_id in study_ids:
-                found = read_summaries(db, [RUNS.c.id == study_id], 1)[0]
-                if not found:
+                summaries = read_summaries(db, [RUNS.c.id == study_id], 1)[0]
+                if not summaries:
                     raise RunNotFound(f"There is no run {study_id[:64]} here.")
-                put_tags(db, study_id, {*found[0].tags, *more} - less)
+                put_tags(db, study_id, {*summaries[0].tags, *more} - less)
 
     def rename(self, run_id: str, name: str) -> None:
         clean = plain(name)[:MAX_NAME]
@@ -100,10 +100,10 @@ class Lists(Records):
     def curves(self, run_ids: Sequence[str], make_at_most: int | None = None) -> dict[str, CondensedRun]:
         """Return condensed runs, by run; missing ones are made from their rounds, at most ``make_at_most``."""
         with self._database.read() as db:
-            found = read_curves(db, run_ids)
-        missing = [run_id for run_id in run_ids if run_id not in found]
+            stored = read_curves(db, run_ids)
+        missing = [run_id for run_id in run_ids if run_id not in stored]
         new = made(missing[:make_at_most], self.load)
         if new and not self.read_only:
             with suppress(StoreError), self._database.write() as db:
                 keep_curves(db, new.values())
-        return found | new
+        return stored | new

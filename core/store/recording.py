@@ -44,7 +44,7 @@ def is_measured(row: RowMapping) -> bool:
 
 
 class Recording(Records):
-    """What a running sweep calls (:class:`core.studies.runner.Recorder`), but for deleting."""
+    """Methods that a running sweep calls (:class:`core.studies.runner.Recorder`), except ``delete``."""
 
     def begin(self, run: Run) -> None:
         """Store a new run, or resume a stopped one (same id), with status ``running`` and the plan to continue.

@@ -55,10 +55,10 @@ def prunable(db: Connection, before: str) -> list[str]:
 
 def parts_of(db: Connection, ids: Sequence[str]) -> list[str]:
     """Return the machines' runs of those ids that are fleet runs."""
-    found: list[str] = []
+    parts: list[str] = []
     for start in range(0, len(ids), AT_ONCE):
-        found += db.execute(select(RUNS.c.id).where(RUNS.c.part_of.in_(ids[start : start + AT_ONCE]))).scalars()
-    return found
+        parts += db.execute(select(RUNS.c.id).where(RUNS.c.part_of.in_(ids[start : start + AT_ONCE]))).scalars()
+    return parts
 
 
 def remove(db: Connection, ids: Sequence[str]) -> None:

@@ -264,8 +264,8 @@ def anonymous(text: str) -> str:
 
 def _names() -> set[str]:
     host = _known(platform.node)
-    found = {host, host.partition(".")[0], _known(getpass.getuser), _known(lambda: Path.home().name)}
-    return {name for name in found if len(name) >= LEAST_CHARS and name.lower() not in NO_SECRETS}
+    private = {host, host.partition(".")[0], _known(getpass.getuser), _known(lambda: Path.home().name)}
+    return {name for name in private if len(name) >= LEAST_CHARS and name.lower() not in NO_SECRETS}
 
 
 def _known(ask: Callable[[], str]) -> str:
