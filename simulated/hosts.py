@@ -13,13 +13,13 @@ from core.hardware.constants import constants
 from core.hardware.crossing import cross
 from core.hardware.curve import CardCurve
 from core.hardware.host import Cost, FitCost, HostCosts, HostOverhead
+from core.hardware.host_record import HostBlock, HostRound, HostStudy, host_cells, host_target
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.model import predict
 from core.hardware.work import ops_of
 from core.rounds.answer.analyse import analyse, cell_statistics
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Round, Run
-from core.studies.host.record import HostBlock, HostRound, HostStudy, host_cells, host_target
 from core.studies.runner import StudyTools
 from core.worker.protocol import Prepare
 from core.workload.spec import Target, Workload

@@ -9,8 +9,8 @@ from unittest.mock import patch
 import numpy as np
 
 from core.base.evidence import CardUse, ClockReason, Interference, ProcessUse
-from core.selfcheck.record import SelfCheck
-from core.selfcheck.run import SLOTS, SelfCheckPlan, run_self_check
+from core.studies.selfcheck.record import SelfCheck
+from core.studies.selfcheck.run import SLOTS, SelfCheckPlan, run_self_check
 from core.traces.record import PARTS, DeviceTrace, StepParts
 from core.worker.protocol import (
     CellFailed,
@@ -30,7 +30,7 @@ from simulated.hosts import host_machine
 from simulated.simulation import Curve, Machine, NoiseModel, VirtualClock
 from simulated.tools import tools_for
 
-REFUSAL = "core.selfcheck.run.refuse_unusable"
+REFUSAL = "core.studies.selfcheck.run.refuse_unusable"
 GPU, CPU = Target(device="gpu:0"), Target()
 STEP_MS, SYNC_MS = 10.0, 0.05
 KNOWN_BYTES = 128 * 2**20

@@ -46,7 +46,7 @@ def devices(as_json: bool, ask: bool) -> None:
     targets = [str(target) for target in compared_targets(here.default_targets(), here.usable_cores)]
     if as_json:
         more = {"default_targets": targets, "probe": probe.model_dump() if probe else None}
-        show_json(here.model_dump() | more | {"frameworks": [one.model_dump() for one in frameworks]})
+        show_json(here.model_dump() | more | {"frameworks": [framework.model_dump() for framework in frameworks]})
     else:
         show(in_lines(_lines(here, probe, frameworks, targets)))
 
@@ -65,21 +65,21 @@ def _lines(
         lines.append(f"{at_once}  {device_words(at_once)} at once, which share each batch out")
     if not here.gpus:
         lines.append("No GPU was found.")
-    lines += (line for one in frameworks for line in _framework_lines(one))
+    lines += (line for framework in frameworks for line in _framework_lines(framework))
     if probe is not None:
-        said = f"finds {probe.device_name or 'gpu:0'}" if probe.gpu_found else f"finds no GPU: {probe.said}"
-        lines.append(f"TensorFlow itself {said}")
+        finding = f"finds {probe.device_name or 'gpu:0'}" if probe.gpu_found else f"finds no GPU: {probe.said}"
+        lines.append(f"TensorFlow itself {finding}")
     lines += (note.sentence for note in here.notes if note.severity != "unusable")
     lines += here.advice
     return [*lines, f"Compared by default: {' against '.join(targets)}"]
 
 
-def _framework_lines(one: FrameworkHere) -> list[str]:
+def _framework_lines(framework: FrameworkHere) -> list[str]:
     """Return its versions, or what to install; then its findings on the probed devices."""
-    if one.missing is not None:
-        return [one.missing]
-    lines = [f"{one.title}: {', '.join(f'{name} {version}' for name, version in one.versions.items())}"]
-    for found in one.devices or ():
-        name = f" ({found.name})" if found.name else ""
-        lines.append(f"  cannot use {found.device}: {found.said}" if found.said else f"  uses {found.device}{name}")
+    if framework.missing is not None:
+        return [framework.missing]
+    lines = [f"{framework.title}: {', '.join(f'{name} {version}' for name, version in framework.versions.items())}"]
+    for device in framework.devices or ():
+        name = f" ({device.name})" if device.name else ""
+        lines.append(f"  cannot use {device.device}: {device.said}" if device.said else f"  uses {device.device}{name}")
     return lines

@@ -15,13 +15,13 @@ class ListsCommand(click.Command):
 
 def _repeated(args: list[str], flags: set[str]) -> list[str]:
     """Repeat the flag before each further value of such a flag."""
-    found: list[str] = []
+    words: list[str] = []
     flag = ""
     for place, arg in enumerate(args):
         if arg.startswith("-"):
             flag = arg.partition("=")[0]
             flag = flag if flag in flags else ""
         elif flag and (args[place - 1] != flag):
-            found.append(flag)
-        found.append(arg)
-    return found
+            words.append(flag)
+        words.append(arg)
+    return words

@@ -49,16 +49,16 @@ from core.hardware.host import (
     Modelling,
     costs_of_kind,
 )
+from core.hardware.host_record import HostStudy
 from core.hardware.host_study import host_of_study, with_loop_of
 from core.hardware.model import modelled_as
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import choice_line
 from core.rounds.answer.loop import loop_of
 from core.rounds.run import Run
-from core.selfcheck.export import read_self_check
 from core.studies.host.kind import HOST
-from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan
+from core.studies.selfcheck.export import read_self_check
 from core.workload.execution import expected
 from core.workload.spec import Mode, Optimizer, Target, Workload, parse_batches
 

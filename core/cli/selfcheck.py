@@ -10,9 +10,9 @@ from core.base.text import json_text
 from core.cli.files import FILE, BadInput, check_writable, conclude, refusing, write_out
 from core.cli.study_command import Asked, measured_part
 from core.machine.environment import list_devices
-from core.selfcheck.checks import run_checks
-from core.selfcheck.export import self_check_data, self_check_text
-from core.selfcheck.run import SELF_CHECK, SelfCheckPlan
+from core.studies.selfcheck.checks import run_checks
+from core.studies.selfcheck.export import self_check_data, self_check_text
+from core.studies.selfcheck.run import SELF_CHECK, SelfCheckPlan
 from core.workload.spec import Target
 
 

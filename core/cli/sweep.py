@@ -14,10 +14,10 @@ from core.cli.files import BadInput, refusing
 from core.cli.model_code import launcher_for
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices, resources
-from core.rounds.answer.best_cpu import LOOK_BATCHES
+from core.rounds.answer.best_cpu import LOOK, LOOK_BATCHES
 from core.rounds.plan import SweepPlan, check_fits
 from core.studies.sweep.kind import SWEEP, new_run
-from core.studies.sweep.presets import LOOK, LOOK_S, PRESETS, Here, compared_targets, cpu_settings, preset_targets
+from core.studies.sweep.presets import LOOK_S, PRESETS, Here, compared_targets, cpu_settings, preset_targets
 from core.studies.sweep.proposal import budget_words, with_proposed_budget
 from core.workload.cudnn import cudnn_note
 from core.workload.execution import expected_words, has_tf32

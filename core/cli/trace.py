@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def trace(
     if as_json:
         show_json(trace_data(file.name, report))
     else:
-        show(trace_text(f"{file.name}: times of profiled steps, recorded", report))
+        show(trace_text(report, f"{file.name}: times of profiled steps, recorded"))
 
 
 def _run(what: Path, store: bool) -> tuple[Run, bool] | None:
@@ -141,12 +142,12 @@ def _cell_report(cell: TracedCell) -> TraceReport:
 
 def _cell_text(run: Run, cell: TracedCell) -> str:
     trust = "" if cell.trusted else "; the split is not to be trusted"
-    title = (
-        f"{run.names[cell.target]} at batch {cell.batch:,}: times of profiled steps, measured\n"
+    slowed = (
         f"A step takes {number(cell.profiled_step_ms)} ms under the profiler and {number(cell.unprofiled_step_ms)} ms "
         f"without it ({number(cell.profiler_ratio)}×{trust})."
     )
-    return trace_text(title, _cell_report(cell))
+    title = f"{run.names[cell.target]} at batch {cell.batch:,}: times of profiled steps, measured"
+    return trace_text(_cell_report(cell), title, slowed)
 
 
 def _cell_data(run: Run, cell: TracedCell) -> dict[str, Any]:
@@ -225,15 +226,15 @@ def _device_data(device: DeviceTrace) -> dict[str, Any]:
     }
 
 
-def trace_text(title: str, report: TraceReport) -> str:
-    """Return the printed text, one paragraph per topic."""
-    parts = [title.split("\n"), *(_device_lines(device) for device in report.devices)]
+def trace_text(report: TraceReport, *first: str) -> str:
+    """Return the printed text, one paragraph per topic, after the ``first`` lines."""
+    parts: list[Sequence[str]] = [first, *(_device_lines(device) for device in report.devices)]
     if report.host_ops:
         parts.append(["Operations that ran on the host:", *_host_lines(report.host_ops)])
     if report.retraces:
         times = "once" if report.retraces == 1 else f"{report.retraces} times"
-        said = f"A tf.function was traced again {times} within the steps; keep its inputs' shapes and types fixed."
-        parts.append([said])
+        advice = f"A tf.function was traced again {times} within the steps; keep its inputs' shapes and types fixed."
+        parts.append([advice])
     if report.dropped_events:
         lost = counted(report.dropped_events, "event")
         parts.append([f"The profiler lost {lost}, so the shares are not to be trusted; trace fewer steps."])

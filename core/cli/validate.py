@@ -15,10 +15,10 @@ from core.cli.gpus import own_path
 from core.cli.study_command import Asked, History, study_command
 from core.hardware.catalogue import GpuSpec, UnknownGpu, catalogue, find_gpu, load_own
 from core.hardware.host import NAMED_KINDS, kind_of
+from core.hardware.host_record import HostStudy
 from core.machine.environment import Devices, list_devices
 from core.rounds.study import new_id
 from core.studies.host.kind import HOST
-from core.studies.host.record import HostStudy
 from core.studies.validation.kind import VALIDATION
 from core.studies.validation.record import MINUTES, ValidationPlan, make_plan
 from core.studies.validation.run import new_study
@@ -86,7 +86,7 @@ def _write(path: Path, plan: ValidationPlan) -> None:
 
 def _says(plan: ValidationPlan, study: HostStudy | None) -> tuple[str, ...]:
     written, spec = plan.predictions, plan.spec
-    made = sum(one.step_ms is not None for one in written.steps)
+    made = sum(step.step_ms is not None for step in written.steps)
     measured = "" if study is None else f" ({study.title}, {moment(study.created_at)})"
     return (
         f"{plan.device_name}, modelled as {spec.title}; host: {written.host}{measured}",

@@ -26,9 +26,8 @@ from core.hardware.model import Limit, attends_in_one_kernel, modelled_as, peaks
 from core.hardware.work import step_table
 from core.networks.families.own import Own
 from core.rounds.answer.answer import Answer
-from core.rounds.answer.best_cpu import rank_cpus
+from core.rounds.answer.best_cpu import LOOK, rank_cpus
 from core.rounds.run import Run
-from core.studies.sweep.presets import LOOK
 from core.workload.spec import Target, Workload, geometric_grid
 
 GPU = Target(device="gpu:0")

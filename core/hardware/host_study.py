@@ -19,10 +19,10 @@ from core.base.evidence import Environment, same_machine
 from core.base.frameworks import Compiled
 from core.base.schema import UserError
 from core.hardware.host import FILL_IN_KIND, Cost, FitCost, HostCosts, HostLabel, HostOverhead, costs_of_kind, op_field
+from core.hardware.host_record import HostStudy, host_target
 from core.hardware.work import ops_of
 from core.rounds.answer.loop import added, loop_name
 from core.rounds.run import Run
-from core.studies.host.record import HostStudy, host_target
 from core.workload.spec import Mode
 
 US_PER_MS = 1e3

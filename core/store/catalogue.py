@@ -65,19 +65,25 @@ def undescribed() -> tuple[ColumnElement[bool], ...]:
 def put_description(db: Connection, study_id: str, kind: Kind[Any, Any, Any] | None, record: Any) -> None:
     """Store the description of a record, left empty if it cannot be read (None)."""
 
-    found = Description("", "", "")
+    description = Description("", "", "")
     if kind is not None and record is not None:
         with suppress(Exception):  # a failing description is no reason to lose the record
             about = kind.about(record)
             row = read_row(db, about.run_id) if about.run_id is not None else None
             context = Context(None if row is None else read_run(db, row), curves=read_curves(db, about.part_ids))
-            found = describe(kind, record, context)
+            description = describe(kind, record, context)
         put_curve(db, kind, record)
     values = {
-        "verdict": found.verdict, "network": found.network, "machine": found.machine, "described": DESCRIBED,
-    }  # fmt: skip
-    if found.targets:
-        values |= {"target_a": plain(found.targets[0]), "target_b": "\n".join(map(plain, found.targets[1:]))}
+        "verdict": description.verdict,
+        "network": description.network,
+        "machine": description.machine,
+        "described": DESCRIBED,
+    }
+    if description.targets:
+        values |= {
+            "target_a": plain(description.targets[0]),
+            "target_b": "\n".join(map(plain, description.targets[1:])),
+        }
     db.execute(update(RUNS).where(RUNS.c.id == study_id).values(values))
     put_words(db, study_id)
 

@@ -23,32 +23,32 @@ def put_curve(db: Connection, kind: Kind[Any, Any, Any], record: Any) -> None:
         return
     from core.rounds.answer.condensed import condense  # loads what analyses
 
-    found = []
+    condensed = []
     with suppress(Exception):  # a failure to condense is no reason to lose the run
-        found.append(condense(record))
-    keep_curves(db, found)
+        condensed.append(condense(record))
+    keep_curves(db, condensed)
 
 
 def keep_curves(db: Connection, curves: Iterable[CondensedRun]) -> None:
     """Store condensed runs, replacing older ones."""
-    for one in curves:
-        db.execute(delete(CURVES).where(CURVES.c.run_id == one.run_id))
-        db.execute(insert(CURVES).values(run_id=one.run_id, version=one.version, json=one.model_dump_json()))
+    for curve in curves:
+        db.execute(delete(CURVES).where(CURVES.c.run_id == curve.run_id))
+        db.execute(insert(CURVES).values(run_id=curve.run_id, version=curve.version, json=curve.model_dump_json()))
 
 
 def read_curves(db: Connection, ids: Sequence[str]) -> dict[str, CondensedRun]:
     """Return the stored condensed runs by run, without deleted runs and runs condensed by another version."""
     from core.rounds.answer.condensed import CONDENSED, CondensedRun
 
-    found: dict[str, CondensedRun] = {}
+    curves: dict[str, CondensedRun] = {}
     joined = CURVES.join(RUNS, RUNS.c.id == CURVES.c.run_id)
     kept = select(CURVES.c.run_id, CURVES.c.json).select_from(joined)
     kept = kept.where(CURVES.c.version == CONDENSED, RUNS.c.deleted_at.is_(None))
     for start in range(0, len(ids), AT_ONCE):
         for run_id, body in db.execute(kept.where(CURVES.c.run_id.in_(ids[start : start + AT_ONCE]))):
             with suppress(ValueError):  # a damaged one is made again
-                found[run_id] = CondensedRun.model_validate_json(body)
-    return found
+                curves[run_id] = CondensedRun.model_validate_json(body)
+    return curves
 
 
 def uncondensed(db: Connection, limit: int) -> list[str]:
@@ -64,8 +64,8 @@ def made(ids: Iterable[str], load: Callable[[str], Run]) -> dict[str, CondensedR
     """Condense runs from their rounds; runs that cannot be read are left out."""
     from core.rounds.answer.condensed import condense
 
-    found: dict[str, CondensedRun] = {}
+    runs: dict[str, CondensedRun] = {}
     for run_id in ids:
         with suppress(UserError):
-            found[run_id] = condense(load(run_id))
-    return found
+            runs[run_id] = condense(load(run_id))
+    return runs

@@ -73,8 +73,8 @@ def is_damaged(db: Connection) -> bool:
     size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
     if (db.exec_driver_sql(size).scalar() or 0) > CHECKED_BYTES:
         return False
-    found = db.exec_driver_sql("PRAGMA quick_check(50)").scalars().all()
-    return any(line != "ok" and " value in " not in str(line) for line in found)
+    problems = db.exec_driver_sql("PRAGMA quick_check(50)").scalars().all()
+    return any(line != "ok" and " value in " not in str(line) for line in problems)
 
 
 def set_aside(path: Path, inode: int) -> Path | None:
@@ -309,20 +309,20 @@ class Database:
 
     def _sentence(self, error: Exception) -> str:
         """Return a sentence on what the user can do about a failure, judged by the database's own message."""
-        said = str(getattr(error, "orig", None) or error).lower()
-        if any(words in said for words in ("readonly", "read-only", "permission denied")):
+        message = str(getattr(error, "orig", None) or error).lower()
+        if any(words in message for words in ("readonly", "read-only", "permission denied")):
             return f"{self.where} is read-only for this user, and what it holds is untouched; {self._elsewhere}."
-        if any(words in said for words in ("disk is full", "disk full", "no space left")):
+        if any(words in message for words in ("disk is full", "disk full", "no space left")):
             return f"The disk that holds {self.where} is full; what was stored before is safe. Free space, then go on."
-        if "locked" in said or "lock timeout" in said:
+        if "locked" in message or "lock timeout" in message:
             return f"{self.where} stayed locked by another process for {BUSY_TIMEOUT_S:g} s; close that one and retry."
-        if "too big" in said:
+        if "too big" in message:
             return f"A record of more than {MAX_BYTES // 2**20} MiB is neither kept in {self.where} nor read from it."
-        if any(words in said for words in ("not a database", "malformed", "unsupported file format", "codec can't")):
+        if any(words in message for words in ("not a database", "malformed", "unsupported file format", "codec can't")):
             return f"{self.where} {DAMAGED}; move it away, or {self._elsewhere}."
-        if "unable to open" in said or "connect" in said or isinstance(error, OSError):
+        if "unable to open" in message or "connect" in message or isinstance(error, OSError):
             return f"{self.where} cannot be opened; {self._elsewhere}."
-        return f"The database {self.where} failed: {' '.join(said.split())[:200]}."
+        return f"The database {self.where} failed: {' '.join(message.split())[:200]}."
 
 
 def database_url(url: str | None) -> URL:
@@ -363,9 +363,9 @@ def _made_private(path: Path, ours: bool) -> int | None:
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # files that SQLite puts beside it get the same mode
     elif ours:
-        for one in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
             with suppress(OSError):
-                one.chmod(0o600)
+                file.chmod(0o600)
     return path.stat().st_ino
 
 

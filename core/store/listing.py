@@ -83,15 +83,15 @@ class Wanted(Frozen):
     part_of: str | None = None
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        found: list[ColumnElement[bool]] = [RUNS.c.deleted_at.is_(None)]
-        found.append(RUNS.c.part_of.is_(None) if self.part_of is None else RUNS.c.part_of == self.part_of)
-        found += [RUNS.c.words.contains(word, autoescape=True) for word in self.words.casefold().split()]
+        conditions: list[ColumnElement[bool]] = [RUNS.c.deleted_at.is_(None)]
+        conditions.append(RUNS.c.part_of.is_(None) if self.part_of is None else RUNS.c.part_of == self.part_of)
+        conditions += [RUNS.c.words.contains(word, autoescape=True) for word in self.words.casefold().split()]
         for column, value in ((RUNS.c.kind, self.kind), (RUNS.c.label, self.label)):
             if value is not None:
-                found.append(column == value)
+                conditions.append(column == value)
         if self.tag is not None:
-            found.append(RUNS.c.id.in_(select(TAGS.c.run_id).where(TAGS.c.tag == self.tag)))
-        return found
+            conditions.append(RUNS.c.id.in_(select(TAGS.c.run_id).where(TAGS.c.tag == self.tag)))
+        return conditions
 
 
 class Found(NamedTuple):
@@ -130,7 +130,7 @@ def read_summaries(
     query = select(*(RUNS.c[name] for name in (*COLUMNS, "target_a", "target_b"))).order_by(*NEWEST).where(*conditions)
     rows = list(_each(db, query if limit is None else query.limit(limit)))
     tags = _tags_of(db, [row["id"] for row in rows if not isinstance(row, str) and _is_text(row["id"])])
-    found: list[Summary] = []
+    summaries: list[Summary] = []
     damaged: list[str] = []
     for row in rows:
         if isinstance(row, str):
@@ -142,10 +142,10 @@ def read_summaries(
                 fields["target_names"] = (row["target_a"], *filter(None, row["target_b"].split("\n")))
                 fields["seen_at"] = plain(str(row["seen_at"]))
                 fields["tags"] = tags.get(row["id"], ())
-                found.append(Summary.model_validate(fields, strict=True))
+                summaries.append(Summary.model_validate(fields, strict=True))
         except StoreError as error:
             damaged.append(str(error))
-    return found, damaged
+    return summaries, damaged
 
 
 def _each(db: Connection, query: Select[Any]) -> Iterator[RowMapping | str]:
@@ -171,10 +171,10 @@ def _tags_of(db: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     query = select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag)
     if len(ids) <= AT_ONCE:
         query = query.where(TAGS.c.run_id.in_(ids))
-    found: dict[str, tuple[str, ...]] = {}
+    tags: dict[str, tuple[str, ...]] = {}
     for study_id, tag in db.execute(query):
-        found[study_id] = (*found.get(study_id, ()), tag)
-    return found
+        tags[study_id] = (*tags.get(study_id, ()), tag)
+    return tags
 
 
 def read_tags(db: Connection) -> dict[str, int]:

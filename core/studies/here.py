@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Instruments:
-    """What this machine measures with: real workers and the wall clock, or simulated ones in tests."""
+    """Instruments of a measurement here: real workers and the wall clock, or simulated ones in tests."""
 
     launcher: Launcher = field(default_factory=lambda: process.launch_processes)
     clock: Clock = field(default_factory=lambda: clock.WallClock())

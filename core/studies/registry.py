@@ -20,13 +20,13 @@ DATA = Path(__file__).parents[1] / "data"
 @cache
 def kinds() -> dict[str, Kind[Any, Any, Any]]:
     """Return kinds by name: one per folder beside this file that has a module ``kind`` with a ``KIND``."""
-    found: dict[str, Kind[Any, Any, Any]] = {}
+    by_name: dict[str, Kind[Any, Any, Any]] = {}
     for info in pkgutil.iter_modules(core.studies.__path__):
         module = f"{core.studies.__name__}.{info.name}.kind"
         if info.ispkg and importlib.util.find_spec(module) is not None:
             kind = importlib.import_module(module).KIND
-            found[kind.name] = kind
-    return found
+            by_name[kind.name] = kind
+    return by_name
 
 
 def kind_of(name: str) -> Kind[Any, Any, Any]:

@@ -278,8 +278,8 @@ class Asking:
     def interference(self, workers: Sequence[Worker]) -> Interference:
         """Return the activity of other programs since the last call, and whether a GPU was slowed in a block since."""
         slowed, self._slowed = self._slowed, None
-        found = sampled(self._tools.interference, workers)
-        return found if slowed is None else found.model_copy(update={"throttled": slowed})
+        activity = sampled(self._tools.interference, workers)
+        return activity if slowed is None else activity.model_copy(update={"throttled": slowed})
 
     def release(self, worker: Worker, request: Release) -> None:
         """Release a cell. Raises WorkerError."""

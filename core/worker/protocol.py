@@ -316,7 +316,7 @@ class TimePitfall(Request[PitfallTimed]):
 
 
 class Examine(Request[Examined]):
-    """Check a basis of the numbers (:mod:`core.selfcheck`); ``loops`` and ``clusters`` need a prepared cell."""
+    """Check a basis of the numbers (:mod:`core.studies.selfcheck`); ``loops`` and ``clusters`` need a prepared cell."""
 
     doing: ClassVar[str] = "checking {look}"
     kind: Literal["examine"] = "examine"

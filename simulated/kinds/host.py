@@ -1,6 +1,6 @@
 """Host studies."""
 
-from core.studies.host.record import host_cells
+from core.hardware.host_record import host_cells
 from core.studies.host.run import HostPlan
 from simulated.hosts import host_machine, make_host_study
 from simulated.kinds import STILL, Case, Scenario, blocks_kept

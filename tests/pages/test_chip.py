@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.selfcheck.run import SELF_CHECK
 from core.studies.registry import kinds
+from core.studies.selfcheck.run import SELF_CHECK
 from core.ui import chip, menu
 from core.ui.method.demo import PITFALLS
 from core.ui.overhead.tracing import TRACE

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from core.selfcheck.checks import CHECKS
-from core.selfcheck.record import HOLDS, LACKS
 from core.studies import pitfalls
 from core.studies.kind import Context
 from core.studies.pitfalls import Figure, PitfallReport
 from core.studies.resolution.export import EQUAL, UNEQUAL, sentence
 from core.studies.resolution.kind import RESOLUTION
+from core.studies.selfcheck.checks import CHECKS
+from core.studies.selfcheck.record import HOLDS, LACKS
 from core.ui import machine
 from core.ui.method_text import RULES, TERMS
 from simulated.pages import AT, ended, open_page, says, text_of, unfold, with_gpu

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from core.base.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse, Warning
 from core.rounds.run import EnergyWindow, Run
-from core.selfcheck.record import CardFacts, MachineFacts
 from core.studies.fleet.record import FleetStudy
 from core.studies.registry import kinds
 from core.studies.scaling.record import ScalingStudy
+from core.studies.selfcheck.record import CardFacts, MachineFacts
 from core.studies.validation.record import Prediction, ValidationStudy
 from core.workload.spec import Pipeline
 from simulated.diagnoses import make_diagnosis

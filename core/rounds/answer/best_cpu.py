@@ -17,6 +17,8 @@ from core.rounds.run import Run
 from core.workload.names import all_of, are, full_name, one_of
 from core.workload.spec import Target
 
+LOOK = "cpu"
+"""Name of the short look among the sets of targets of the command ``sweep``."""
 LOOK_BATCHES = (1, 32, 1024)
 """Batches of the short look (:mod:`core.studies.sweep.presets`)."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from core.analysis.statistics import bounded_median
 from core.base.numbers import moment, table
 from core.base.text import in_lines
-from core.studies.host.record import HostStudy
+from core.hardware.host_record import HostStudy
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
+from core.hardware.host_record import HostStudy
 from core.studies.host.answer import HostStep, host_steps, host_text
-from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan, run_host_study
 from core.studies.kind import Kind
 

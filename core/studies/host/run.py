@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from core.base.evidence import Ended, Warning
 from core.base.numbers import counted
-from core.studies.host.record import HostBlock, HostRound, HostStudy, host_cells, host_target
+from core.hardware.host_record import HostBlock, HostRound, HostStudy, host_cells, host_target
 from core.studies.runner import OVERDRAWN, Cancelled, StudyRunner, StudyTools, cut_short
 from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
 from core.workload.spec import Pipeline

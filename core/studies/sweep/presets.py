@@ -14,8 +14,6 @@ from core.studies.sweep.proposal import with_proposed_budget
 from core.workload.execution import has_tf32, same
 from core.workload.spec import MAX_THREADS, Mode, Target, Workload
 
-LOOK = "cpu"
-"""Name of the short look among the sets of targets of the command ``sweep``."""
 LOOK_S = 30.0
 """Shortest budget of a look."""
 HALF_FROM = 4

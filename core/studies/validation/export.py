@@ -8,8 +8,8 @@ from typing import Any
 from core.base.evidence import note_lines
 from core.base.numbers import counted, duration, moment, number, percent, table
 from core.base.text import in_lines
-from core.selfcheck.checks import run_checks
-from core.selfcheck.export import summary
+from core.studies.selfcheck.checks import run_checks
+from core.studies.selfcheck.export import summary
 from core.studies.validation.answer import Agreement, Checked, Validation
 from core.studies.validation.record import Predictions, ValidationStudy
 

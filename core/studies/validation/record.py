@@ -14,15 +14,15 @@ from core.base.schema import Frozen, UserError
 from core.hardware.catalogue import GpuSpec
 from core.hardware.curve import card_curve
 from core.hardware.host import Conditions, HostCosts, HostKind, Modelling, costs_of_kind
+from core.hardware.host_record import HostStudy
 from core.hardware.host_study import host_of_study
 from core.hardware.interval import Withheld, errors
 from core.hardware.model import Limit
 from core.networks.families import network_from_name
 from core.rounds.run import Run
 from core.rounds.study import Study
-from core.selfcheck.record import UNSAID, SelfCheck, anonymous
-from core.studies.host.record import HostStudy
 from core.studies.runner import now
+from core.studies.selfcheck.record import UNSAID, SelfCheck, anonymous
 from core.workload.execution import expected
 from core.workload.spec import Batch, Mode, Target, Workload
 

@@ -6,16 +6,16 @@ import dataclasses
 
 from core.base.evidence import Ended, Warning
 from core.base.numbers import counted
+from core.hardware.host_record import HostStudy
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
-from core.selfcheck.record import SelfCheck
-from core.selfcheck.run import BUDGET_S as SELF_CHECK_S
-from core.selfcheck.run import SelfCheckPlan, run_self_check
-from core.studies.host.record import HostStudy
 from core.studies.host.run import BUDGET_S as HOST_S
 from core.studies.host.run import HostPlan, run_host_study
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, NullRecorder, StudyFailed, StudyRunner, StudyTools, unheard
+from core.studies.selfcheck.record import SelfCheck
+from core.studies.selfcheck.run import BUDGET_S as SELF_CHECK_S
+from core.studies.selfcheck.run import SelfCheckPlan, run_self_check
 from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
 from core.studies.validation.record import (

@@ -9,10 +9,10 @@ import streamlit as st
 
 from core.base.numbers import bounded, number, percent
 from core.hardware.host import Cost
+from core.hardware.host_record import HostStudy
 from core.hardware.host_study import host_lines
 from core.hardware.interval import REGION_WORDS, Modelled, errors
 from core.rounds.answer.loop import loop_name
-from core.studies.host.record import HostStudy
 from core.ui import evidence
 from core.ui.card import metric
 from core.ui.hardware import draft, form

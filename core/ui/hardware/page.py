@@ -17,6 +17,7 @@ from core.hardware.crossing import if_named, named_sentence
 from core.hardware.curve import Recording, recordings_of
 from core.hardware.decision import Decision, decide
 from core.hardware.host import KIND_WORDS, USUAL_KIND, HostCosts, HostKind, Modelling, costs_of_kind
+from core.hardware.host_record import HostStudy
 from core.hardware.host_study import host_of_study, with_loop_of
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import cpu_targets
@@ -24,7 +25,6 @@ from core.rounds.run import Run
 from core.store import StoreError
 from core.store.database import data_dir
 from core.studies.host.kind import HOST
-from core.studies.host.record import HostStudy
 from core.studies.registry import example_id, load_example
 from core.ui import machine, money, registry
 from core.ui.hardware import draft, look

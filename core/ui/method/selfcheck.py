@@ -8,10 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from core.base.text import clean
-from core.selfcheck.checks import WORDS, run_checks
-from core.selfcheck.export import floor_lines, self_check_data, summary
-from core.selfcheck.record import HOLDS, LACKS, SelfCheck
-from core.selfcheck.run import SELF_CHECK, SelfCheckPlan
+from core.studies.selfcheck.checks import WORDS, run_checks
+from core.studies.selfcheck.export import floor_lines, self_check_data, summary
+from core.studies.selfcheck.record import HOLDS, LACKS, SelfCheck
+from core.studies.selfcheck.run import SELF_CHECK, SelfCheckPlan
 from core.ui import machine, share
 from core.ui.method_text import SELF_CHECK as CHECKED
 from core.ui.study_page import ask, progress, running, start, why_ended

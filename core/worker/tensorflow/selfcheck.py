@@ -1,4 +1,4 @@
-"""A self-check's requests (:mod:`core.selfcheck`) on TensorFlow: the same quantities measured in simpler ways."""
+"""A self-check's requests (:mod:`core.studies.selfcheck`) on TensorFlow: the same quantities in simpler ways."""
 
 from __future__ import annotations
 

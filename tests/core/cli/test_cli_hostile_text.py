@@ -87,7 +87,7 @@ def test_a_command_prints_it_as_text(name: str, keys: bool, capfd: pytest.Captur
 def test_traces_and_batches_are_printed_as_text(capfd: pytest.CaptureFixture[str]) -> None:
     traced = RUN.traces[0]
     report = TraceReport(devices=(traced.device,), host_ops=traced.host_ops, retraces=2, notes=(HOSTILE,))
-    show(trace_text(report, f"{HOSTILE}: recorded"))
+    show(trace_text(report, HOSTILE))
     assert printed(capfd).count("=1+1 ?[31mred") >= 4  # file, kernels, operations, note
     show_json(trace_data(HOSTILE, report))
     printed(capfd)

@@ -9,13 +9,13 @@ import pytest
 from core.hardware.compare import not_modelled
 from core.hardware.curve import card_curve
 from core.hardware.host import Conditions
+from core.hardware.host_record import HostStudy
 from core.hardware.host_study import DRIVER_US
 from core.machine.environment import capture_environment
 from core.networks.families import network_from_name
 from core.rounds.run import Run
-from core.selfcheck.checks import run_checks
-from core.selfcheck.export import self_check_data
-from core.studies.host.record import HostStudy
+from core.studies.selfcheck.checks import run_checks
+from core.studies.selfcheck.export import self_check_data
 from core.workload.spec import Pipeline, Workload
 from simulated.commands import Command, as_json, done, refused
 from simulated.hosts import cpu_run, host_machine, law, make_host_study

@@ -13,9 +13,9 @@ import pytest
 from core.base.evidence import Gpu
 from core.machine.environment import Devices
 from core.machine.lock import machine_lock
-from core.selfcheck.checks import CHECKS
-from core.selfcheck.export import read_self_check
-from core.selfcheck.record import HOLDS, LACKS
+from core.studies.selfcheck.checks import CHECKS
+from core.studies.selfcheck.export import read_self_check
+from core.studies.selfcheck.record import HOLDS, LACKS
 from core.workload.spec import Target
 from simulated.commands import Command, done, holds, refused
 from simulated.selfchecks import CPU, GPU, REFUSAL, Device, Neighbours

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.host import KIND_WORDS, costs_of_kind, kind_of, kinds
+from core.hardware.host_record import host_cells
 from core.hardware.host_study import (
     DRIVER_HIGH_US,
     DRIVER_LOW_US,
@@ -18,7 +19,6 @@ from core.hardware.host_study import (
     with_loop_of,
 )
 from core.rounds.answer.loop import added
-from core.studies.host.record import host_cells
 from simulated.hosts import TRUE_OP_US, TRUE_STEP_US, make_costs, make_host_study, with_blocks
 from simulated.runs import make_environment, make_run
 from tests.support.loops import loop_cost, with_loops

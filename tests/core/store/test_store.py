@@ -17,7 +17,7 @@ from core.rounds.answer.more_time import extended
 from core.rounds.run import Cell, Run
 from core.rounds.study import new_id
 from core.store import RunNotFound, Store, StoreError
-from core.store import history as owner_module
+from core.store import recording as owner_module
 from core.studies.pipeline.kind import PIPELINE
 from simulated.pipelines import make_pipeline_experiment
 from simulated.runs import make_run
@@ -205,7 +205,7 @@ def test_a_run_that_this_process_no_longer_measures_is_interrupted_by_name(store
 
 def test_a_reused_pid_is_not_taken_for_the_owner(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     host, pid, started = owner_module.this_process().split()
-    monkeypatch.setattr("core.store.history.this_process", lambda: f"{host} {pid} {float(started) - 60:.2f}")
+    monkeypatch.setattr("core.store.recording.this_process", lambda: f"{host} {pid} {float(started) - 60:.2f}")
     store.begin(bare(measured()))
     assert store.mark_interrupted() == 1
 
@@ -213,7 +213,7 @@ def test_a_reused_pid_is_not_taken_for_the_owner(store: Store, monkeypatch: pyte
 def test_a_run_on_another_machine_is_left_alone_until_long_silent(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.store.history.this_process", lambda: "0123456789abcdef 1 1.0")
+    monkeypatch.setattr("core.store.recording.this_process", lambda: "0123456789abcdef 1 1.0")
     store.begin(bare(measured()))
     assert store.mark_interrupted() == 0
     monkeypatch.setattr(owner_module, "SILENT_ELSEWHERE", timedelta(0))

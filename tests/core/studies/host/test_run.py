@@ -2,8 +2,8 @@
 
 import pytest
 
+from core.hardware.host_record import host_cells
 from core.hardware.host_study import host_lines
-from core.studies.host.record import host_cells
 from core.studies.host.run import BUDGET_S, MAX_STARTS, ROUNDS, HostPlan, run_host_study
 from core.studies.runner import StudyFailed
 from core.worker.protocol import CellFailed, WorkerLost

@@ -11,9 +11,9 @@ from core.base.evidence import Interference, ProcessUse, Warning
 from core.base.schema import UserError
 from core.hardware.curve import card_curve
 from core.hardware.host import Modelling, costs_of_kind
-from core.selfcheck.record import UNSAID
 from core.studies.kind import Context
 from core.studies.runner import Cancelled
+from core.studies.selfcheck.record import UNSAID
 from core.studies.validation.answer import Factor, common_factor, validation
 from core.studies.validation.figures import validation_figure
 from core.studies.validation.kind import VALIDATION

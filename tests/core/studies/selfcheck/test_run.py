@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from core.selfcheck.checks import run_checks
-from core.selfcheck.run import BUDGET_S, NO_TIME, STOPPED, SelfCheckPlan, run_self_check
 from core.studies.runner import Cancelled
+from core.studies.selfcheck.checks import run_checks
+from core.studies.selfcheck.run import BUDGET_S, NO_TIME, STOPPED, SelfCheckPlan, run_self_check
 from core.worker.protocol import WorkerLost
 from simulated.fake_nvml import FakeCard
 from simulated.selfchecks import CPU, GPU, Device

@@ -12,8 +12,8 @@ from core.base.schema import UserError, parse_json
 from core.base.text import in_lines
 from core.hardware.host import Cost
 from core.hardware.host_study import host_lines
-from core.selfcheck.checks import WORDS, Check, run_checks
-from core.selfcheck.record import HOLDS, LACKS, SelfCheck
+from core.studies.selfcheck.checks import WORDS, Check, run_checks
+from core.studies.selfcheck.record import HOLDS, LACKS, SelfCheck
 
 MAX_FILE_BYTES = 2_000_000
 ENDED = {"cancelled": " It was cancelled.", "interrupted": " It was interrupted."}

@@ -12,10 +12,10 @@ import pytest
 from core.base.evidence import Environment, Gpu
 from core.base.schema import UserError
 from core.base.text import json_text
-from core.selfcheck.checks import run_checks
-from core.selfcheck.export import MAX_FILE_BYTES, floor_lines, read_self_check, self_check_data, self_check_text
-from core.selfcheck.record import HOLDS, LACKS, MachineFacts, SelfCheck, anonymous
-from core.studies.host.record import HostStudy
+from core.hardware.host_record import HostStudy
+from core.studies.selfcheck.checks import run_checks
+from core.studies.selfcheck.export import MAX_FILE_BYTES, floor_lines, read_self_check, self_check_data, self_check_text
+from core.studies.selfcheck.record import HOLDS, LACKS, MachineFacts, SelfCheck, anonymous
 from core.worker.protocol import CellFailed
 from simulated.commands import holds
 from simulated.selfchecks import GPU, Device

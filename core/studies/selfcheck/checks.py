@@ -19,8 +19,8 @@ from core.base.evidence import SLOWDOWNS, mean_of
 from core.base.numbers import byte_size, counted, duration, number, percent
 from core.rounds.answer.card_use import REASON_WORDS
 from core.rounds.answer.reliability import BUSY_PCT, STEAL_PCT
-from core.selfcheck.record import Part, SelfCheck, TraceReading
 from core.studies.resolution.answer import EQUIVALENT
+from core.studies.selfcheck.record import Part, SelfCheck, TraceReading
 from core.traces.record import TRUSTED_RATIO
 from core.worker.timing import MAX_CLOCK_SHARE
 
@@ -75,14 +75,14 @@ class Finding:
 
 def run_checks(record: SelfCheck) -> tuple[Check, ...]:
     """Return every check, in the order in which they build on each other."""
-    found = []
+    checks = []
     for code, (title, part, look) in CHECKS.items():
         finding = look(record)
         if finding is None:
             why = record.readings.missing.get(part, "It was not read.") if part else "It was not read."
             finding = Finding("unseen", "", why)
-        found.append(Check(code, title, finding.status, finding.figure, finding.sentence))
-    return tuple(found)
+        checks.append(Check(code, title, finding.status, finding.figure, finding.sentence))
+    return tuple(checks)
 
 
 @dataclass(frozen=True)
@@ -167,17 +167,17 @@ def _sync_waits(record: SelfCheck) -> Finding | None:
     if factor is None or (ratio := Ratio.of(factor.long_ms, factor.short_ms)) is None:
         return None
     due, left_ms, long_ms = factor.factor, median(factor.left_ms), median(factor.long_ms)
-    found = ratio.judged(
+    judged = ratio.judged(
         due / FACTOR_WITHIN, due * FACTOR_WITHIN,
         f"A computation made {due} times as long takes {due} times as long, and is over after the synchronisation.",
         f"A computation made {due} times as long does not take that much longer: synchronising does not wait.",
     )  # fmt: skip
-    figure = f"{found.figure} where {due} is due; {duration(left_ms / 1000)} left after it"
-    if found.status == "fails" and ratio.value > due:  # the longer one was disturbed more, but it was waited for
+    figure = f"{judged.figure} where {due} is due; {duration(left_ms / 1000)} left after it"
+    if judged.status == "fails" and ratio.value > due:  # the longer one was disturbed more, but it was waited for
         return Finding("unseen", figure, NOISY)
-    if found.status == "holds" and left_ms > LEFT_SHARE * long_ms:
+    if judged.status == "holds" and left_ms > LEFT_SHARE * long_ms:
         return Finding("fails", figure, "Work was left after the synchronisation: it does not wait for all of it.")
-    return Finding(found.status, figure, found.sentence)
+    return Finding(judged.status, figure, judged.sentence)
 
 
 def _parts_sum(record: SelfCheck) -> Finding | None:
@@ -199,13 +199,13 @@ def _kernels(record: SelfCheck) -> Finding | None:
     if not traces:
         why = record.readings.missing.get("trace", "")
         return Finding("fails", "", why) if ELSEWHERE in why else None
-    asked = record.target.device.upper() if record.target.is_gpu else "CPU"
+    device = record.target.device.upper() if record.target.is_gpu else "CPU"
     devices = sorted({trace.device for trace in traces})
     each = median(trace.kernels / trace.steps for trace in traces)
     figure = f"{', '.join(devices)}, {number(each)} a step"
     return _yes(
-        devices == [asked] and each >= 1, figure, f"The kernels or operations of the traced steps ran on {asked}.",
-        f"The trace does not show the step’s kernels on {asked}: it is the trace of something else.",
+        devices == [device] and each >= 1, figure, f"The kernels or operations of the traced steps ran on {device}.",
+        f"The trace does not show the step’s kernels on {device}: it is the trace of something else.",
     )  # fmt: skip
 
 
@@ -333,15 +333,17 @@ def _memory(record: SelfCheck) -> Finding | None:
 
 
 def _xla(record: SelfCheck) -> Finding | None:
-    found = record.readings.clusters
-    if found is None:
+    clusters = record.readings.clusters
+    if clusters is None:
         return None
-    figure = f"{counted(found.clusters, 'compiled program')} and {counted(found.operations, 'single operation')} in "
-    figure += counted(found.steps, "step")
-    if not found.clusters and not found.operations:
+    figure = (
+        f"{counted(clusters.clusters, 'compiled program')} and {counted(clusters.operations, 'single operation')} in "
+    )
+    figure += counted(clusters.steps, "step")
+    if not clusters.clusters and not clusters.operations:
         return Finding("unseen", figure, "The trace names neither; another version may name them otherwise.")
     return _yes(
-        found.clusters == found.steps, figure, "With execution=xla each step is one compiled program.",
+        clusters.clusters == clusters.steps, figure, "With execution=xla each step is one compiled program.",
         "With execution=xla a step is not one compiled program.",
     )  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.selfcheck.checks import CHECKS, NOISY, Check, Ratio, run_checks
-from core.selfcheck.record import SelfCheck
+from core.studies.selfcheck.checks import CHECKS, NOISY, Check, Ratio, run_checks
+from core.studies.selfcheck.record import SelfCheck
 from simulated.selfchecks import CPU, FAULTS, GPU, Device
 
 

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from core.base.evidence import CardUse, Ended, Environment, Interference
 from core.base.schema import Frozen
+from core.hardware.host_record import HostStudy
 from core.rounds.study import Record
-from core.studies.host.record import HostStudy
 from core.traces.record import PARTS, CellTrace
 from core.workload.spec import Target
 
@@ -224,7 +224,7 @@ class Readings(Frozen):
 
 
 class SelfCheck(Record):
-    """A self-check of one target; :mod:`core.selfcheck.checks` derives the results each time.
+    """A self-check of one target; :mod:`core.studies.selfcheck.checks` derives the results each time.
 
     ``notes`` are facts known about the target's GPU before anything started on it. ``host`` is a host study without its
     machine, which is in this record, and without the names of other programs.
@@ -264,8 +264,8 @@ def anonymous(text: str) -> str:
 
 def _names() -> set[str]:
     host = _known(platform.node)
-    found = {host, host.partition(".")[0], _known(getpass.getuser), _known(lambda: Path.home().name)}
-    return {name for name in found if len(name) >= LEAST_CHARS and name.lower() not in NO_SECRETS}
+    private = {host, host.partition(".")[0], _known(getpass.getuser), _known(lambda: Path.home().name)}
+    return {name for name in private if len(name) >= LEAST_CHARS and name.lower() not in NO_SECRETS}
 
 
 def _known(ask: Callable[[], str]) -> str:

@@ -13,10 +13,17 @@ from core import __version__
 from core.base.evidence import Ended, Interference
 from core.base.frameworks import Execution
 from core.base.schema import UserError
+from core.hardware.host_record import HostStudy
 from core.machine.environment import refuse_unusable
 from core.networks.families import network_from_name
 from core.rounds.answer.analyse import analyse
-from core.selfcheck.record import (
+from core.studies.host.run import HostPlan, run_host_study
+from core.studies.kind import Task
+from core.studies.resolution.answer import shown_from
+from core.studies.resolution.record import resolution_plan, spread_batches
+from core.studies.resolution.run import run_resolution
+from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words, unheard
+from core.studies.selfcheck.record import (
     CellReading,
     Clusters,
     Disturbance,
@@ -31,13 +38,6 @@ from core.selfcheck.record import (
     TraceReading,
     anonymous,
 )
-from core.studies.host.record import HostStudy
-from core.studies.host.run import HostPlan, run_host_study
-from core.studies.kind import Task
-from core.studies.resolution.answer import shown_from
-from core.studies.resolution.record import resolution_plan, spread_batches
-from core.studies.resolution.run import run_resolution
-from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words, unheard
 from core.worker.clock import Clock
 from core.worker.protocol import (
     CellFailed,
@@ -82,6 +82,8 @@ ACTIVITIES: dict[Part, str] = {
     "floor": "Measuring what a step costs on the host",
     "equal": "Measuring the target against itself",
 }
+FIELDS = {"trace": "traces", "host": "host_trace"}
+"""Fields of :class:`Readings` whose name differs from that of their part."""
 OF_THE_CELL: tuple[Part, ...] = ("loops", "trace")
 NO_TIME = "There was no time for it within two minutes."
 STOPPED = "It was stopped before this was reached."
@@ -108,7 +110,7 @@ class _Runner(StudyRunner):
     def __init__(self, tools: StudyTools, plan: SelfCheckPlan) -> None:
         super().__init__(tools, plan.budget_s)
         self.target = plan.target
-        self.found: dict[str, Any] = {}
+        self.readings: dict[str, Any] = {}
         self.missing: dict[Part, str] = {}
         self.disturbances: list[Disturbance] = []
         self.versions: dict[str, str] = {}
@@ -127,13 +129,14 @@ class _Runner(StudyRunner):
             self._floor()
             self._equal()
         except Cancelled:
-            if not self.found:
+            if not self.readings:
                 raise
         stopped = self.tools.cancel.is_set()
         status: Ended = self.tools.stopped_as if stopped else "finished"
         why = STOPPED if stopped else NO_TIME
-        missing = {part: self.missing.get(part, why) for part in ACTIVITIES if part not in self.found}
-        readings = Readings(missing=missing, disturbances=tuple(self.disturbances), **self._fields())
+        missing = {part: self.missing.get(part, why) for part in ACTIVITIES if part not in self.readings}
+        parts = {FIELDS.get(name, name): value for name, value in self.readings.items() if name != "floor"}
+        readings = Readings(missing=missing, disturbances=tuple(self.disturbances), **parts)
         facts = MachineFacts.of(self.environment)
         return SelfCheck(
             target=self.target,
@@ -147,11 +150,6 @@ class _Runner(StudyRunner):
             host=self.host,
         )
 
-    def _fields(self) -> dict[str, Any]:
-        """Return the findings, by field of :class:`Readings`."""
-        names = {"trace": "traces", "host": "host_trace"}
-        return {names.get(name, name): value for name, value in self.found.items() if name != "floor"}
-
     def _of_worker(self) -> None:
         """Read all parts that need one worker. Raises UserError for an unusable target or lost worker, or Cancelled."""
         self.tell("starting", start_words(1), 0, len(ACTIVITIES))
@@ -160,26 +158,26 @@ class _Runner(StudyRunner):
         self.notes = tuple(map(anonymous, refuse_unusable((self.target,))))
         begin_s = self.clock.now_s()
         with self.started((self.target,)) as (worker,):
-            self.found["startup_s"] = self.clock.now_s() - begin_s
+            self.readings["startup_s"] = self.clock.now_s() - begin_s
             self.versions = worker.ready.versions
             self.interference((worker,))  # the cost of starting is not interference
             for part in ACTIVITIES:
                 if part not in LAST and self._begins(part):
                     try:
-                        self.found[part] = getattr(self, f"_{part}")(worker)
+                        self.readings[part] = getattr(self, f"_{part}")(worker)
                     except CellFailed as error:
                         self.missing[part] = anonymous(error.reason)
                         if error.outcome == "misplaced" and part == "cell":
-                            self.found["misplaced"] = anonymous(error.reason)
+                            self.readings["misplaced"] = anonymous(error.reason)
                     self.disturbances.append(Disturbance.of(self.interference((worker,))))
 
     def _lose(self, error: UserError) -> None:
         """Record the loss of the worker, without which nothing more can be read; a lack of time is not its fault."""
         reason = anonymous(str(error)) if self.remaining_s > 0 else NO_TIME
         if self.remaining_s > 0:
-            self.found["lost"] = reason
+            self.readings["lost"] = reason
         for part in ACTIVITIES:
-            if part not in LAST and part not in self.found:
+            if part not in LAST and part not in self.readings:
                 self.missing.setdefault(part, reason)
 
     def _begins(self, part: Part) -> bool:
@@ -248,11 +246,11 @@ class _Runner(StudyRunner):
         )
 
     def _trace(self, worker: Worker) -> tuple[TraceReading, ...]:
-        found: list[TraceReading] = []
-        while len(found) < TRACES and (not found or self.remaining_s > LEAST_S):
+        traces: list[TraceReading] = []
+        while len(traces) < TRACES and (not traces or self.remaining_s > LEAST_S):
             self.check()
-            found.append(self._traced(worker, "cell"))
-        return tuple(found)
+            traces.append(self._traced(worker, "cell"))
+        return tuple(traces)
 
     def _traced(self, worker: Worker, part: Part) -> TraceReading:
         request = TraceSteps(batch=self._network(part)[1], slot=SLOTS[part], steps=self.traced_steps)
@@ -260,9 +258,9 @@ class _Runner(StudyRunner):
 
     def _factor(self, worker: Worker) -> Factor:
         with self.asking.watched(worker):  # by far the longest work of a GPU here
-            found = self._examine(worker, "factor")
-        self.found["card"] = self.asking.card
-        return Factor(**found.counts, **{f"{name}_ms": values for name, values in found.ms.items()})
+            examined = self._examine(worker, "factor")
+        self.readings["card"] = self.asking.card
+        return Factor(**examined.counts, **{f"{name}_ms": values for name, values in examined.ms.items()})
 
     def _memory(self, worker: Worker) -> Memory:
         return Memory(**self._examine(worker, "memory").counts)
@@ -287,14 +285,14 @@ class _Runner(StudyRunner):
         rounds = tuple(item.model_copy(update={"interference": Interference()}) for item in study.rounds)
         warnings = tuple(w.model_copy(update={"text": anonymous(w.text)}) for w in study.warnings)
         self.host = study.model_copy(update={"environment": None, "rounds": rounds, "warnings": warnings})
-        self.found["floor"] = True
+        self.readings["floor"] = True
 
     def _equal(self) -> None:
         """Run a short sweep of the target against itself, if it can be measured at all. Raises Cancelled."""
-        if "lost" in self.found:
-            self.missing["equal"] = self.found["lost"]
-        elif "misplaced" in self.found:
-            self.missing["equal"] = self.found["misplaced"]
+        if "lost" in self.readings:
+            self.missing["equal"] = self.readings["lost"]
+        elif "misplaced" in self.readings:
+            self.missing["equal"] = self.readings["misplaced"]
         if "equal" in self.missing or not self._begins("equal"):
             return
         network, batch = self._network("cell")
@@ -306,7 +304,7 @@ class _Runner(StudyRunner):
         )
         if (study := self._study("equal", lambda tools: run_resolution(tools, plan))) is None:
             return
-        self.found["equal"] = Equal(
+        self.readings["equal"] = Equal(
             elapsed_s=study.elapsed_s,
             starts=len({item.process for item in study.run.rounds}),
             rounds=len(study.run.rounds),
