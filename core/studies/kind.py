@@ -74,7 +74,7 @@ class Kind(Task[P, R], Generic[P, R, A]):
     ``answer`` derives the conclusions of a record (raises UserError if there are none), ``text`` formats them as lines
     and ``export`` as one JSON object that holds the record under ``record``, or is the record; ``about`` is for lists.
     ``example`` is a shipped record, a file in ``core/data``. With ``streams`` the plan is the record itself, without
-    rounds or stopped, and its rounds are kept as they are measured. With ``of_a_run`` a page shows a study only together
+    rounds or stopped, and its rounds are kept as they are measured. With ``of_a_run`` a page shows a study only
     with the run that it belongs to. ``parts`` labels the button that lists the runs which are parts of a study.
     """
 
