@@ -100,7 +100,7 @@ def notices(seen: Compared) -> None:
     lines += [f"{name}: {sentence}" for name, sentence in seen.named]
     corrected = ((reading.spec.name, reading.curve.corrected_by) for reading in seen.chosen)
     lines += [f"{name} is corrected by what was {recordings}." for name, recordings in corrected if recordings]
-    st.caption("  \n".join(map(plain, lines)))
+    st.caption("  \n".join(plain(line) for line in lines))
     _what_would_help(seen)
 
 
