@@ -112,7 +112,7 @@ def _trace_run(
     assert run.plan is not None  # else it is not traceable
     cell = CellToTrace(run, *_choices(run, target, batch))
     launcher = launcher_for(run.plan.workload.network, model)
-    note = () if in_history else ("This run is not in the history here, so only --out keeps its trace.",)
+    note = () if in_history else ("The trace is not kept in the history; only --out keeps it.",)
     asked = Asked(cell, says=(f"{TRACE.describe(cell)}, {run.name}", *note), launcher=launcher)
     traced = measured_part(TRACE, asked, store=in_history)
     others = (old for old in run.traces if (old.target, old.batch) != (traced.target, traced.batch))

@@ -47,6 +47,7 @@ def test_a_file_has_the_views_of_a_trace_taken_here_and_says_that_it_is_from_a_f
     at = opened(engine, "../vm.xplane.pb", gpu_trace().data())
     assert at.title[0].value == "vm.xplane.pb"
     assert chart_titles(at) == [STEPS, "<b>One traced step in this file</b>"]
+    says(at, "In this file the device computes during 69 % of 2 traced steps, too few for an interval.")
     says(at, "read from a file", "recorded", "GPU:0 in vm.xplane.pb", "from the steps annotated on the host")
     kernels, host, parts = (frame.value for frame in at.dataframe)
     assert kernels["kernel"][0] == "gemm"

@@ -48,9 +48,12 @@ def headline(cell: AnyTrace) -> str:
     shares = {part: mean.part_ms(part) / mean.step_ms for part in PARTS if part != "compute"}
     largest = max(shares, key=lambda part: shares[part])
     what, rest = part_words(cell)[largest], mean.overhead_share
-    if (bounds := compute_bounds(cell)) is None:
+    works, bounds = "operations run" if on_cpu(cell) else "the device computes", compute_bounds(cell)
+    if bounds is None and isinstance(cell, FileTrace):
+        steps = counted(len(cell.device.steps), "traced step")
+        return f"In this file {works} during {percent(1 - rest)} of {steps}, too few for an interval."
+    if bounds is None:
         return f"{sentence_case(cell.place)} too few steps were traced to say where a step goes."
-    works = "operations run" if on_cpu(cell) else "the device computes"
     low, high = (f"{100 * end:.0f}" for end in bounds)
     begin = f"{sentence_case(cell.place)} {works} during {percent(1 - rest)} ({low} to {high} %) of a traced step"
     if rest <= 0:

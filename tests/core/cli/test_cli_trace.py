@@ -131,7 +131,7 @@ def test_a_run_in_a_file_is_written_with_its_trace(cli: Command, tmp_path: Path)
     file.write_text(run_here().to_json())
     status, _, err = cli("trace", file, "--batch", 64, "--out", out)
     assert status == 0, err
-    holds(err, "not in the history", "Wrote")
+    holds(err, "not kept in the history", "Wrote")
     (cell,) = read_run(out.read_bytes(), out.name).traces
     assert cell.batch == 64
     assert not Store().summaries()
