@@ -89,7 +89,10 @@ class PlanField:
         """Return the plan's value of a page's. Raises UserError outside the limits, which None is without a default."""
         if shown is None and self.default is None:
             return None
-        value = None if shown is None else shown * self.about.scale
+        return self.checked(None if shown is None else shown * self.about.scale)
+
+    def checked(self, value: float | None) -> int | float:
+        """Return a value of the plan, in its type. Raises UserError outside the limits."""
         if value is None or not self._allows(value):
             raise UserError(self._accepted())
         return round(value) if self.type is int else float(value)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
 import click
 
 from core.base.fields import MISSING, PlanField, fields_of
+from core.cli.files import refusing
 
 HEAD = """# Fields of plans
 
@@ -54,7 +56,7 @@ def field_option(field: PlanField, flag: str = "", **look: Any) -> Callable[[Any
     elif get_origin(field.type) is Literal:
         values["type"] = click.Choice(get_args(field.type))
     elif field.type in (int, float):
-        values["type"] = field.type
+        values |= {"type": field.type, "callback": partial(_checked, field)}
     values |= look
     if field.type is not bool:
         values.setdefault("show_default", True if values["default"] is not None else _usual(field) or False)
@@ -66,6 +68,12 @@ def field_option(field: PlanField, flag: str = "", **look: Any) -> Callable[[Any
         return made
 
     return decorate
+
+
+def _checked(field: PlanField, _context: click.Context, option: click.Parameter, value: Any) -> Any:
+    """Return a flag's number. Raises BadInput outside the field's limits."""
+    with refusing():
+        return value if value is None or option.type is click.STRING else field.checked(value)
 
 
 def _usual(field: PlanField) -> str:

@@ -16,16 +16,16 @@ from core.workload.memory import CONTEXT_BYTES, estimate_bytes
 from core.workload.names import in_title, shown_names
 from core.workload.spec import (
     MAX_BATCHES,
-    MAX_BUDGET_S,
     MAX_CROSSOVER_WIDTH,
-    MIN_BUDGET_S,
     PLAN_SCHEMA,
     Batch,
+    Budget,
     Pipeline,
     Target,
     Workload,
     refuse_batch,
     refuse_mode,
+    seconds,
 )
 
 ENERGY_SHARE, MOST_ENERGY_S = 0.25, 150.0
@@ -54,15 +54,11 @@ class SweepPlan(Frozen):
     ] = True
     pipeline: Pipeline = Pipeline()
     budget_s: Annotated[
-        float,
-        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
-        About(
-            "Budget",
+        Budget,
+        seconds(
             "For the whole sweep, start-up of the workers included. It ends earlier once the answer is precise. "
             "Proposed: 90, or as long as three starts of the workers with every batch size should take.",
-            unit="seconds",
             empty="as proposed",
-            step=30,
         ),
     ] = 90.0
     step_width: Annotated[

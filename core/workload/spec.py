@@ -309,6 +309,13 @@ class Pipeline(Frozen):
 
 
 Batch = Annotated[int, Field(ge=MIN_BATCH, le=MAX_BATCH)]
+Budget = Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)]
+"""In seconds; described by :func:`seconds`."""
+
+
+def seconds(help: str, step: int = 30, empty: str = "") -> About:
+    """Return the description of a budget."""
+    return About("Budget", help, "seconds", empty, step=step)
 
 
 def geometric_grid(low: int, high: int, per_octave: float = 1.0) -> tuple[int, ...]:

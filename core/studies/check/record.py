@@ -15,7 +15,7 @@ from core.base.fields import About
 from core.base.schema import Frozen, UserError
 from core.rounds.run import Run
 from core.rounds.study import Record
-from core.workload.spec import MAX_BUDGET_S, Batch, Pipeline, Target, Workload
+from core.workload.spec import Batch, Budget, Pipeline, Target, Workload, seconds
 
 MIN_CHECK_S = 10.0
 MAX_CHECKED = 8
@@ -62,9 +62,7 @@ class CheckPlan(Frozen):
         About("Batch sizes", "A range low:high or a list 1,8,64.", empty="the baseline's smallest and a large one"),
     ]
     pipeline: Pipeline = Pipeline()
-    budget_s: Annotated[
-        float, Field(ge=MIN_CHECK_S, le=MAX_BUDGET_S), About("Budget", "For the whole check.", unit="seconds")
-    ] = 60.0
+    budget_s: Annotated[Budget, Field(ge=MIN_CHECK_S), seconds("For the whole check.")] = 60.0
     max_slowdown: Annotated[
         float,
         Field(gt=0, le=1),

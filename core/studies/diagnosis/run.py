@@ -23,7 +23,7 @@ from core.studies.progress import Progress
 from core.studies.runner import NullRecorder, StudyFailed, StudyTools
 from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
-from core.workload.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH, MIN_BUDGET_S, Batch
+from core.workload.spec import MAX_BATCH, MIN_BATCH, MIN_BUDGET_S, Batch, Budget, seconds
 
 EXPERIMENT_SHARE = 0.6  # share of the budget for trying the remedies; the rest is for the crossover
 MOST_RERUNS = 3
@@ -58,21 +58,16 @@ class DiagnosisPlan:
         Batch, About("Batch size", empty="the largest at which the target is slower than another, else the middle one")
     ]
     budget_s: Annotated[
-        float,
-        Field(ge=MIN_DIAGNOSIS_S, le=MAX_BUDGET_S),
-        About(
-            "Budget",
-            "For all of it. About 60 % go to the remedies, the rest to re-measuring the crossover.",
-            unit="seconds",
-            step=30,
-        ),
+        Budget,
+        Field(ge=MIN_DIAGNOSIS_S),
+        seconds("For all of it. About 60 % go to the remedies, the rest to re-measuring the crossover."),
     ] = 120.0
 
     def __post_init__(self) -> None:
         if self.run.plan is None:
             raise UserError("Only points were imported for this run; without its plan nothing can be tried.")
         for name, field in fields_of(DiagnosisPlan).items():
-            field.of_plan(getattr(self, name))
+            field.checked(getattr(self, name))
 
     @property
     def title(self) -> str:

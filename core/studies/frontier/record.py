@@ -11,13 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, field_validator, model_validator
 
 from core.base.evidence import Block, Interference, Outcome, StoredInterference, TargetIndex
-from core.base.fields import About
 from core.base.schema import Frozen, UserError, as_user_error
 from core.networks.families import Network, families
 from core.rounds.study import Study
 from core.workload.execution import refuse_same
 from core.workload.names import shown_names
-from core.workload.spec import MAX_BUDGET_S, MIN_BUDGET_S, Batch, Mode, Optimizer, Target, Workload
+from core.workload.spec import Batch, Budget, Mode, Optimizer, Target, Workload, seconds
 
 MAX_VALUES = 16  # per axis; 4096 settings at most
 MAX_ROUNDS = 100_000
@@ -59,14 +58,11 @@ class FrontierPlan(Frozen):
     targets: tuple[Target, Target]
     point: Setting | None = None
     budget_s: Annotated[
-        float,
-        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
-        About(
-            "Budget",
+        Budget,
+        seconds(
             "For the whole study. Workers are started up to four times, so that intervals can be given; a longer "
             "budget measures more settings.",
-            unit="seconds",
-            step=60,
+            60,
         ),
     ] = 240.0
 

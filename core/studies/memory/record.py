@@ -20,7 +20,7 @@ from core.base.schema import Frozen, UserError
 from core.machine.cgroup import Killed
 from core.rounds.study import Study
 from core.workload.names import full_name
-from core.workload.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BUDGET_S, Batch, Target, Workload, refuse_several
+from core.workload.spec import MAX_BATCH, Batch, Budget, Target, Workload, refuse_several, seconds
 
 MIN_LIMIT_BYTES, MAX_LIMIT_BYTES = 100_000_000, 10**14
 
@@ -70,16 +70,7 @@ class MemoryPlan(Frozen):
             step=0.5,
         ),
     ]
-    budget_s: Annotated[
-        float,
-        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
-        About(
-            "Budget",
-            "At most 8 batches are tried, each in a fresh process of some seconds.",
-            unit="seconds",
-            step=30,
-        ),
-    ] = 90.0
+    budget_s: Annotated[Budget, seconds("At most 8 batches are tried, each in a fresh process of some seconds.")] = 90.0
     run_id: str | None = None
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ from core.base.fields import About
 from core.base.schema import Frozen
 from core.rounds.study import Study
 from core.workload.names import full_name
-from core.workload.spec import MAX_BUDGET_S, MAX_PATH, Batch, Optimizer, Pipeline, Target, Workload, refuse_several
+from core.workload.spec import MAX_PATH, Batch, Budget, Optimizer, Pipeline, Target, Workload, refuse_several, seconds
 
 MIN_BATCH_TRAINED = 4
 
@@ -61,9 +61,7 @@ class NoisePlan(Frozen):
         About("Loss to reach", "On held-out samples.", empty="half of the untrained network's loss", step=0.01),
     ] = None
     budget_s: Annotated[
-        float,
-        Field(ge=MIN_NOISE_BUDGET_S, le=MAX_BUDGET_S),
-        About("Budget", "For the training, which ends earlier where the loss is reached.", unit="seconds", step=30),
+        Budget, Field(ge=MIN_NOISE_BUDGET_S), seconds("For the training, which ends earlier where the loss is reached.")
     ] = 60.0
     run_id: str | None = None
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from core.base.fields import About
 from core.base.schema import Frozen
 from core.studies.experiment.record import Arm
 from core.workload.names import full_name
-from core.workload.spec import AUTOTUNE, MAX_BUDGET_S, MIN_BUDGET_S, Batch, Pipeline, Target, Workload
+from core.workload.spec import AUTOTUNE, Batch, Budget, Pipeline, Target, Workload, seconds
 
 Family = Literal["prefetch", "calls", "cost"]
 FIELDS: dict[Family, str] = {"prefetch": "prefetch", "calls": "parallel_calls", "cost": "preprocess_us"}
@@ -38,14 +38,10 @@ class PipelinePlan(Frozen):
     batch: Annotated[Batch, About("Batch size", "Every way of feeding is measured at this batch.")] = 64
     base: Pipeline = DEFAULT_BASE
     budget_s: Annotated[
-        float,
-        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
-        About(
-            "Budget",
+        Budget,
+        seconds(
             "For the whole study. Workers are started three times, so that intervals can be given; with some 14 ways "
-            "of feeding, less than a minute is not enough for that.",
-            unit="seconds",
-            step=30,
+            "of feeding, less than a minute is not enough for that."
         ),
     ] = 120.0
 

@@ -6,14 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
-from core.base.fields import About
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
 from core.rounds.study import Study
 from core.workload.names import full_name
-from core.workload.spec import MAX_BUDGET_S, MIN_BUDGET_S, Pipeline, Target, Workload
+from core.workload.spec import Budget, Pipeline, Target, Workload, seconds
 
 BATCHES, LARGEST = 4, 1024  # defaults: spread over the range from 1 on
 LEAST_WIDTH = 1e-6  # never reached, so that the whole budget is measured
@@ -22,11 +19,7 @@ LEAST_WIDTH = 1e-6  # never reached, so that the whole budget is measured
 class ResolutionPlan(SweepPlan):
     """Sweep whose two targets are the same."""
 
-    budget_s: Annotated[
-        float,
-        Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S),
-        About("Budget", "That of the sweeps that you want to know this of.", unit="seconds"),
-    ] = 60.0
+    budget_s: Annotated[Budget, seconds("That of the sweeps that you want to know this of.")] = 60.0
 
     def refuse_targets(self) -> None:
         if len(self.targets) != 2 or self.targets[0] != self.targets[1]:

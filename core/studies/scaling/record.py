@@ -17,7 +17,7 @@ from core.rounds.run import MAX_CELLS, MAX_NAME, MAX_PROCESSES, MAX_ROUNDS, MAX_
 from core.rounds.study import Study
 from core.traces.record import TracedCell
 from core.workload.names import in_title, shown_names
-from core.workload.spec import MAX_BATCHES, MAX_BUDGET_S, Batch, Pipeline, Target, Workload, refuse_mode
+from core.workload.spec import MAX_BATCHES, Batch, Budget, Pipeline, Target, Workload, refuse_mode, seconds
 
 MIN_SCALING_S = 10.0
 DEFAULT_BATCHES = "32:4096"
@@ -47,13 +47,11 @@ class ScalingPlan(Frozen):
     ]
     pipeline: Pipeline = Pipeline()
     budget_s: Annotated[
-        float,
-        Field(ge=MIN_SCALING_S, le=MAX_BUDGET_S),
-        About(
-            "Budget",
+        Budget,
+        Field(ge=MIN_SCALING_S),
+        seconds(
             "For the whole study. Workers are started again and again, since intervals rest on how much they differ.",
-            unit="seconds",
-            step=60,
+            60,
         ),
     ] = 240.0
     trace: Annotated[

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.base.fields import fields_of
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.kind import PIPELINE
-from core.studies.pipeline.plan import PipelinePlan
+from core.studies.pipeline.plan import DEFAULT_BASE, PipelinePlan
 from core.studies.progress import Snapshot
-from core.ui import frame
+from core.ui import frame, machine
+from core.ui.checks import Checks, Outcome, checked_path, checked_workload
+from core.ui.fields import PREFETCH, target_fields, workload_fields
 from core.ui.pipeline.result import RANDOM_BESIDE, Parts
-from core.ui.study_page import StudyPage
+from core.ui.places import Places
+from core.ui.study_page import StudyPage, takes
 from core.ui.tables import written
+from core.ui.words import plain
+from core.userdata.source import Source, check_data, check_fits
+from core.workload.spec import AUTOTUNE, Pipeline, Target, Workload
 
 QUESTION = "Does the input keep up with the device?"
+CALLS: dict[str, int | str | None] = {"one after another": None, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
+LOOK_AGAIN_S = 5.0  # a folder is not reread at every keystroke elsewhere in the form
+PLAN, INPUT = fields_of(PipelinePlan), fields_of(Pipeline)
 
 
 def _counts(snapshot: Snapshot) -> str:
@@ -46,3 +58,83 @@ def before(study: PipelinePlan | None) -> None:
     st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
     if study.base.data is not None:
         st.caption(RANDOM_BESIDE)
+
+
+def build_study(given: Mapping[str, Any], look: Callable[[str], Source]) -> Outcome[PipelinePlan]:
+    """Return the plan of the form's values, by field; those of the tf.data pipeline stand beside the plan's.
+
+    ``look`` inspects the data at a path, as :func:`core.userdata.source.check_data` does.
+    """
+    checks = Checks()
+    workload = checked_workload(checks, **given["workload"])
+    source = checks.attempt("data", lambda: _source(given["data"], workload, look))
+    data = None if source is None else source.path
+    base = {"kind": "tfdata"} | checks.fields(Pipeline, given) | {"data": data}
+    values = {
+        "workload": workload,
+        "target": checks.attempt("target", lambda: Target(**given["target"])),
+        **checks.fields(PipelinePlan, given),
+    }
+    return checks.outcome("preprocess_python", lambda: PipelinePlan.model_validate(values | {"base": base}), source)
+
+
+def _source(text: str, workload: Workload | None, look: Callable[[str], Source]) -> Source | None:
+    if not (path := checked_path(text)):
+        return None
+    source = look(path)
+    if workload is not None:
+        check_fits(source, workload)
+    return source
+
+
+@st.cache_resource(ttl=LOOK_AGAIN_S, max_entries=4, show_spinner=False)
+def _look(path: str) -> Source:
+    return check_data(path)
+
+
+def form(busy: str | None, top: Any) -> PipelinePlan | None:
+    """Draw the form, and the button at its ``top``; return the plan, or None while anything is invalid.
+
+    ``busy``: why nothing can be started.
+    """
+    here = machine.devices()
+    wrong = Places()
+    given = {"workload": workload_fields(wrong)}
+    st.markdown("**Target**")
+    targets = here.default_targets()
+    usual = targets[1] if here.has_gpu else targets[0].model_copy(update={"threads": None})
+    given["target"] = target_fields("pipeline", usual, here)
+    wrong.here("target")
+    given["batch"] = wrong.plan_field(PLAN["batch"], "pipeline")
+    pipeline, below_path = _pipeline(wrong)
+    given["budget_s"] = wrong.plan_field(PLAN["budget_s"], "pipeline")
+    outcome = build_study(given | pipeline, _look)
+    if outcome.source is not None:
+        below_path.success(plain(f"{outcome.source.name}: {outcome.source.words}."), icon=":material/folder_open:")
+    wrong.fill(outcome.errors)
+    with top:
+        PAGE.form_button(outcome, busy, _says)
+    return outcome.plan
+
+
+def _pipeline(wrong: Places) -> tuple[dict[str, Any], Any]:
+    """Draw the tf.data pipeline that the study varies field by field; return it and the place below the path."""
+    st.markdown("**Input pipeline as chosen**")
+    data = wrong.plan_field(INPUT["data"], "pipeline", placeholder="/data/train.npz")
+    below_path = st.empty()
+    left, right = st.columns(2)
+    given = {"data": data}
+    for name, options, column in (("prefetch", PREFETCH, left), ("parallel_calls", CALLS, right)):
+        with column:
+            given[name] = wrong.plan_field(INPUT[name], "pipeline", options, index=len(options) - 1)
+    own = bool(data.strip())
+    given["preprocess_us"] = wrong.plan_field(
+        INPUT["preprocess_us"], "pipeline", value=0.0 if own else DEFAULT_BASE.preprocess_us,
+        key=f"pipeline_cost_{'own' if own else 'random'}",
+    )  # fmt: skip
+    given["preprocess_python"] = wrong.plan_field(INPUT["preprocess_python"], "pipeline")
+    return given, below_path
+
+
+def _says(plan: PipelinePlan) -> str:
+    return f"{plan.title}: {len(plan.arms)} ways of feeding, {takes(plan.budget_s)}."

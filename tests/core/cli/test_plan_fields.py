@@ -34,6 +34,13 @@ def test_flags_give_the_fields_of_the_plan(arguments: tuple[str, ...], given: di
     assert result.output == f"{given!r}\n"
 
 
+def test_a_number_outside_the_limits_is_refused_in_the_sentence_of_the_page() -> None:
+    result = CliRunner().invoke(command, ("--budget", "1"))
+    assert (result.exit_code, result.output.splitlines()[-1]) == (
+        2, "Error: The budget must lie between 2 and 5,000 seconds.",
+    )  # fmt: skip
+
+
 def test_the_help_has_unit_default_and_what_an_omitted_flag_means() -> None:
     text = " ".join(CliRunner().invoke(command, "--help").output.split())
     assert "--budget FLOAT Budget (seconds). For all of it. [default: 60.0]" in text
