@@ -34,6 +34,7 @@ class VisitCosts:
     """Seconds of a visit: setting up, and steps of floor + FLOPs / rate on each target."""
 
     def __init__(self, plan: FrontierPlan) -> None:
+        self._plan = plan
         self.flops = np.array([plan.workload(s).flops_per_sample * s.batch for s in plan.settings], dtype=float)
         self._floor_s: list[float | None] = [None, None]
         self._rate = [FIRST_FLOPS_PER_S, FIRST_FLOPS_PER_S]
@@ -62,6 +63,15 @@ class VisitCosts:
         setup_s = float(np.median(self._setup_s[-20:])) if self._setup_s else FIRST_SETUP_S
         steps = [self.step_s(target) for target in (0, 1)]
         return setup_s + sum(STEPS_TO_PREPARE * s + ROUNDS * np.maximum(s, BLOCK_S) for s in steps)
+
+    def allowed_s(self, budget_s: float, remaining_s: float) -> Array:
+        """Return the seconds per visit, for each setting; infinite where it would take too much of the time."""
+        cost_s = self.visit_s()
+        most_s = np.full(len(cost_s), max(MOST_OF_BUDGET * budget_s, MOST_OF_CHEAPEST * cost_s.min()))
+        if self._plan.point is not None:
+            most_s[self._plan.settings.index(self._plan.point)] = MOST_FOR_POINT * budget_s
+        cost_s[cost_s > np.minimum(most_s, max(remaining_s, 0.0))] = np.inf
+        return cost_s
 
 
 class Limits:
@@ -242,7 +252,8 @@ class _Runner(StudyRunner):
         The operating point is visited in every start. ``anyhow``: settings that are clear already are measured too.
         """
         self.check()
-        cost_s = self._allowed()
+        cost_s = self._costs.allowed_s(self.budget_s, self.remaining_s)
+        cost_s[list(self._limits.outcomes)] = np.inf
         seed = next_seed(self._plan, self._tried, cost_s)
         if seed is None and self._plan.point is not None:
             point = self._settings.index(self._plan.point)
@@ -255,17 +266,6 @@ class _Runner(StudyRunner):
             self._parameters = choose_parameters(self._plan, units, self._parameters)
             self._fitted = len(units)
         return next_setting(fit_map(self._plan, units, self._parameters), start.visited, cost_s, anyhow)
-
-    def _allowed(self) -> Array:
-        """Return the seconds of a visit to each setting, infinite if it cannot or should not be measured."""
-        cost_s = self._costs.visit_s()
-        most = np.full(len(cost_s), max(MOST_OF_BUDGET * self.budget_s, MOST_OF_CHEAPEST * cost_s.min()))
-        if self._plan.point is not None:
-            most[self._settings.index(self._plan.point)] = MOST_FOR_POINT * self.budget_s
-        remaining_s = self.remaining_s
-        cost_s[cost_s > np.minimum(most, max(remaining_s, 0.0))] = np.inf
-        cost_s[list(self._limits.outcomes)] = np.inf
-        return cost_s
 
     def _visit(self, start: _Start, setting: int) -> None:
         """Prepare a setting, run rounds and release it. A failure becomes an outcome; a lost worker is raised."""
