@@ -1,4 +1,4 @@
-"""The ``trace`` command: one more cell of a stored run, or the content of a trace file, by device and step."""
+"""The ``trace`` command: one more batch of a stored run, or the content of a trace file, by device and step."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _CPU_WORDS = _GPU_WORDS | {"launch": "framework between operations"}
 def trace(
     what: Path, target: str | None, batch: int | None, out: Path | None, model: str | None, as_json: bool, store: bool
 ) -> None:
-    """Trace a cell of a stored run here, or read a profiler's trace file: the parts of each step.
+    """Trace one batch of a stored run here, or read a profiler's trace file: the parts of each step.
 
     A run is named by its id in the history, or by its file; it must have been measured on this machine. One worker
     prepares the step and runs it with and without the profiler. The trace is kept with the run in the history, in place
-    of an earlier one of the same cell.
+    of an earlier one of the same target and batch.
 
     FILE is a trace of TensorFlow's or JAX's profiler (a file *.xplane.pb), or a folder with exactly one below it, or
     one of PyTorch's (*.json or *.json.gz, by export_chrome_trace). The times are those of profiled steps, recorded

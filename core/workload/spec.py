@@ -234,7 +234,7 @@ class Pipeline(Frozen):
     kind: PipelineKind = "resident"
     prefetch: Annotated[
         Annotated[int, Field(ge=0, le=64)] | Literal["auto"],
-        About("Prefetch", "Batches that a tf.data pipeline prepares ahead: off, a number of batches, or auto."),
+        About("Prefetch", "Batches that a tf.data pipeline prepares in advance: off, a number of batches, or auto."),
     ] = 0
     parallel_calls: Annotated[
         Annotated[int, Field(ge=1, le=MAX_PARALLEL_CALLS)] | Literal["auto"] | None,
