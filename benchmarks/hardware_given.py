@@ -9,6 +9,7 @@ earlier model's figures are in ``evidence/model_2026_11_22.json.gz``: what commi
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import hashlib
 import json
@@ -144,4 +145,5 @@ def _judged(steps: Sequence[Step], every: Sequence[Given]) -> Iterator[tuple[flo
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     report()
