@@ -59,6 +59,11 @@ class Step:
         }[by]
 
 
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    report()
+
+
 def report() -> None:
     """Print both models' figures by every group."""
     print("Inside the 95 % interval, median error, median high over low, steps without a number: before | now")
@@ -145,5 +150,4 @@ def _judged(steps: Sequence[Step], every: Sequence[Given]) -> Iterator[tuple[flo
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    report()
+    main()
