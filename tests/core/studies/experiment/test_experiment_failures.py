@@ -66,7 +66,7 @@ def test_a_slow_variant_is_skipped_with_a_reason() -> None:
     made = machine(law=lambda request, target: 10_000.0 if target.execution == "xla" else law(request, target))
     found = measure(made, budget_s=60.0)
     assert [(o.arm, o.outcome) for o in found.outcomes] == [(1, "skipped")]
-    assert found.outcomes[0].reason == "One block takes about 11 s, too much of the budget."
+    assert "about 11 s" in found.outcomes[0].reason
     assert all({block.arm for block in item.blocks} == {0, 2, 3} for item in found.rounds)
 
 
@@ -130,7 +130,7 @@ def test_cancelling_ends_every_phase_in_order(phase: str) -> None:
         if progress.activity.startswith(phase):
             cancel.set()
 
-    with pytest.raises(Cancelled, match="before the first round"):
+    with pytest.raises(Cancelled, match="before the first"):
         measure(made, cancel=cancel, report=stop)
     assert made.starts == 1
 
