@@ -67,24 +67,40 @@ def test_tfrecord_files_may_be_compressed_but_not_mixed(tmp_path):
     assert "mixes compressed (.gz)" in refused(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"hello", b"PK\x03\x04" + bytes(100), record(b"hello")[:-1], b"\xff" * 40])
-def test_a_file_that_is_no_tfrecord_is_refused(tmp_path, content):
-    says = "a.tfrecord does not begin with a whole TFRecord record; it is damaged or something else."
-    assert refused(write(tmp_path / "a.tfrecord", content)) == says
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        *[("a.tfrecord", content, "whole TFRecord record;")
+          for content in (b"hello", b"PK\x03\x04" + bytes(100), record(b"hello")[:-1], b"\xff" * 40)],
+        ("a.tfrecord.gz", b"hello", "compressed with gzip"),
+        ("a.tfrecord.gz", gzip.compress(record(b"hello"))[:12], "compressed with gzip"),
+        ("a.tfrecord", b"", "a.tfrecord is empty."),
+        ("photo.jpg", IMAGE, "photo.jpg is one image; choose the folder that holds the images."),
+        ("x.csv", IMAGE, "x.csv is of no kind that can be read; accepted are an .npy or .npz file"),
+        ("weights.h5", IMAGE, "is of no kind"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_kind_or_damaged_is_refused(tmp_path, name, content, words):
+    assert words in refused(write(tmp_path / name, content))
 
 
-@pytest.mark.parametrize("content", [b"hello", gzip.compress(record(b"hello"))[:12]], ids=["plain", "cut short"])
-def test_a_file_that_is_not_compressed_as_its_name_says_is_refused(tmp_path, content):
-    assert "compressed with gzip" in refused(write(tmp_path / "a.tfrecord.gz", content))
-
-
-def test_empty_files_are_named_and_refused(tmp_path):
-    write(tmp_path / "more" / "a.tfrecord", b"")
-    assert "empty TFRecord files" in refused(tmp_path / "more")
-    assert refused(tmp_path / "more" / "a.tfrecord") == "a.tfrecord is empty."
-    folder = images(tmp_path / "set", "cat/1.png")
-    write(folder / "cat" / "2.png", b"")
-    assert "cat/2.png is empty" in refused(folder)
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"a.tfrecord": b""}, "holds empty TFRecord files only"),
+        ({"cat/1.png": IMAGE, "cat/2.png": b""}, "cat/2.png is empty; remove it or put the image back."),
+        ({}, "holds no PNG or JPEG images and no TFRecord files; accepted are"),
+        ({"a.txt": IMAGE}, "holds no PNG"),
+        ({"x.npz": IMAGE}, "choose one of them, such as x.npz."),
+        ({"a.png": IMAGE, "a.tfrecord": IMAGE}, "holds images and TFRecord files; choose a folder with one kind."),
+        ({f"{n}.txt": IMAGE for n in range(5)}, "holds more than 4 files; choose a smaller folder."),
+    ],
+)
+def test_a_folder_must_hold_one_kind_whole_and_not_too_many_files(tmp_path, monkeypatch, files, words):
+    monkeypatch.setattr(datasource, "MAX_FILES", 4)
+    for name, content in files.items():
+        write(tmp_path / name, content)
+    assert words in refused(tmp_path)
 
 
 def test_images_are_found_at_any_depth_and_labelled_by_the_first_folder_if_there_is_one(tmp_path):
@@ -111,23 +127,6 @@ def test_links_are_followed_a_circle_of_them_ends_and_a_path_may_begin_with_the_
     assert check_data("~/x.npy").path == str(tmp_path / "x.npy")
 
 
-def test_too_many_files_are_refused(tmp_path, monkeypatch):
-    folder = images(tmp_path / "set", *(f"{n}.png" for n in range(4)))
-    monkeypatch.setattr(datasource, "MAX_FILES", 4)
-    assert check_data(str(folder)).files == 4
-    write(folder / "one-more.txt")
-    assert "than 4 files" in refused(folder)
-
-
-def test_a_folder_must_hold_one_kind(tmp_path):
-    (tmp_path / "empty").mkdir()
-    assert "TFRecord files; accepted" in refused(tmp_path / "empty")
-    assert "holds no PNG" in refused(write(tmp_path / "text" / "a.txt").parent)
-    assert "as x.npz." in refused(write(tmp_path / "arrays" / "x.npz").parent)
-    mixed = images(tmp_path / "mixed", "a.png", "a.tfrecord")
-    assert "images and TFRecord" in refused(mixed)
-
-
 @pytest.mark.parametrize(
     ("path", "says"),
     [
@@ -149,19 +148,6 @@ def test_a_path_that_leads_nowhere_is_refused(path, says):
 def test_what_is_no_regular_file_is_never_opened(tmp_path):
     os.mkfifo(tmp_path / "x.npy")
     assert "neither a file" in refused(tmp_path / "x.npy")
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("photo.jpg", "photo.jpg is one image; choose the folder that holds the images."),
-        ("x.csv", "x.csv is of no kind that can be read; accepted are an .npy or .npz file"),
-        ("weights.h5", "is of no kind"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused(tmp_path, name, says):
-    path = write(tmp_path / name)
-    assert says in refused(path)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])

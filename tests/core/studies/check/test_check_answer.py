@@ -88,11 +88,9 @@ def test_what_one_side_could_not_run_excludes_nothing() -> None:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_too_few_processes_have_no_interval_and_name_a_budget(processes: int) -> None:
-    record = made({8: (2.0,) * processes})
-    answer = check_answer(record)
+    answer = check_answer(made({8: (2.0,) * processes}))
     assert (answer.verdict, answer.overall.ratio, answer.overall.low) == ("inconclusive", None, None)
     assert answer.settles_s == 6 * 60 / processes
-    assert "no interval." in sentence(record, answer)
 
 
 def test_a_start_with_fewer_rounds_than_shrug_off_a_stall_counts_for_nothing() -> None:
@@ -111,10 +109,8 @@ def test_the_budget_that_would_settle_it_is_enough() -> None:
 
 
 def test_a_slowdown_at_the_limit_is_settled_by_no_budget() -> None:
-    record = made({8: tuple(1.04999 * np.array(SIX))})
-    answer = check_answer(record)
+    answer = check_answer(made({8: tuple(1.04999 * np.array(SIX))}))
     assert (answer.verdict, answer.settles_s) == ("inconclusive", None)
-    assert "near to the" in sentence(record, answer)
 
 
 def stored(ratios: tuple[float, ...], limit: float = 0.1, old: tuple[float, ...] = SIX) -> object:
@@ -160,20 +156,24 @@ def test_what_differs_between_the_occasions_is_said() -> None:
     assert "does not say on which machine" in differences(None, now)[0]
 
 
-def test_sentences() -> None:
-    def said(record: object) -> str:
-        return sentence(record, check_answer(record))
-
-    assert said(made({8: times(1.2)})) == (
-        "Slower: the step takes 1.2 (1.19 to 1.21) times as long as in commit 1a2b3c4d5e at batch 8."
-    )
-    assert said(made({8: times(1.0), 64: times(1.2)})).startswith("Slower: the step takes 1.1 (")
-    assert said(made({8: times(1.0), 64: times(1.0), 128: times(1.0), 512: times(1.09)})) == (
-        "Slower than in commit 1a2b3c4d5e: the step takes 1.09 (1.08 to 1.1) times as long at batch 512."
-    )
-    assert said(made({8: times(1.0), 64: times(1.0)})).endswith("more than 5 % is excluded at both batch sizes.")
-    assert said(made({8: times(0.9)})).startswith("Faster: the step takes 0.9 (")
-    assert "5 % slower is neither shown nor excluded. A budget" in said(made({8: times(1.0, 10)}))
+@pytest.mark.parametrize(
+    ("ratios", "words"),
+    [
+        ({8: times(1.2)},
+         "Slower: the step takes 1.2 (1.19 to 1.21) times as long as in commit 1a2b3c4d5e at batch 8."),
+        ({8: times(1.0), 64: times(1.2)}, "Slower: the step takes 1.1 ("),
+        ({8: times(1.0), 64: times(1.0), 128: times(1.0), 512: times(1.09)},
+         "Slower than in commit 1a2b3c4d5e: the step takes 1.09 (1.08 to 1.1) times as long at batch 512."),
+        ({8: times(1.0), 64: times(1.0)}, "more than 5 % is excluded at both batch sizes."),
+        ({8: times(0.9)}, "Faster: the step takes 0.9 ("),
+        ({8: times(1.0, 10)}, "5 % slower is neither shown nor excluded. A budget"),
+        ({8: (2.0,)}, "no interval. A budget of about"),
+        ({8: tuple(1.04999 * np.array(SIX))}, "too near to the limit"),
+    ],
+)  # fmt: skip
+def test_sentences(ratios: dict[int, tuple[float, ...]], words: str) -> None:
+    record = made(ratios)
+    assert words in sentence(record, check_answer(record))
 
 
 def test_text_and_markdown_hold_the_same_and_no_markup_from_outside() -> None:
