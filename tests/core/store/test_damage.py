@@ -22,7 +22,6 @@ from core.studies.pipeline.kind import PIPELINE
 from simulated.pipelines import make_pipeline_experiment
 from simulated.runs import make_run
 
-ROOT = Path(__file__).parents[3]
 SMALL: Any = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}
 NO_TEXT = "CAST(x'ff7b' AS TEXT)"
 

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.figures.style import INK, TARGET_LOOKS, on_dark
-from core.rounds.answer.analyse import analyse
-from core.rounds.answer.answer import Fit
 from core.rounds.run import Run
 from core.rounds.show.trace_figures import (
     MAX_LANES,
@@ -32,12 +30,6 @@ CELLS = (gpu_cell(1, step_ms=1.0, ratio=1.62), gpu_cell(32), gpu_cell(1024, step
 
 def traced_run(*cells: TracedCell) -> Run:
     return with_traces(make_run(4), *(cells or CELLS))
-
-
-def fit_of(run: Run, target: int = 1) -> Fit:
-    fit = analyse(run).fits[target]
-    assert fit is not None
-    return fit
 
 
 def bars(figure: go.Figure) -> list[Any]:

@@ -7,10 +7,10 @@ import pytest
 from core.studies.check.answer import check_answer
 from core.studies.check.export import check_text
 from core.studies.check.record import CheckRecord
-from core.studies.runner import Cancelled, StudyFailed
+from core.studies.runner import StudyFailed
 from core.worker.protocol import Prepare
 from simulated.checks import NEW, OLD, check_machine, check_plan, checked
-from simulated.simulation import LAUNCHED, QUIET, Fault, Machine
+from simulated.simulation import LAUNCHED, QUIET, Fault
 from simulated.tools import StopsLater
 
 
@@ -87,22 +87,10 @@ def test_workers_that_are_lost_again_and_again_end_it() -> None:
         checked(machine)
 
 
-def test_workers_that_do_not_start_are_one_sentence() -> None:
-    with pytest.raises(StudyFailed, match="crashed while starting"):
-        checked(check_machine(start_faults={1: "crashed", 2: "crashed"}))
-
-
 def test_a_start_that_fails_later_leaves_what_was_measured() -> None:
     record = checked(check_machine(start_faults={5: "crashed", 6: "crashed"}))
     assert record.run.status == "failed"
     assert "Cut short after" in check_text(record, check_answer(record))
-
-
-def test_cancelled_before_there_was_a_round_there_is_nothing() -> None:
-    machine: Machine = check_machine()
-    with pytest.raises(Cancelled):
-        checked(machine, cancel=StopsLater(1))
-    assert machine.open_workers == 0
 
 
 def test_cancelled_later_what_was_measured_is_said() -> None:
@@ -111,8 +99,3 @@ def test_cancelled_later_what_was_measured_is_said() -> None:
     answer = check_answer(record)
     assert "was cancelled after" in check_text(record, answer)
     assert answer.verdict in ("slower", "inconclusive")
-
-
-def test_records_are_read_again() -> None:
-    record = checked(check_machine(), check_plan(budget_s=20.0))
-    assert CheckRecord.from_json(record.to_json()) == record

@@ -10,7 +10,6 @@ from core.studies.experiment.record import Arm
 from core.studies.experiment.run import MAX_STARTS, MIN_STARTS
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, StudyFailed
-from core.worker.protocol import CellFailed, WorkerLost
 from simulated.simulation import Fault, NoiseModel, SimulatedWorker
 from tests.support.experiments import FOUR, Noted, arm, law, machine, measure, processes
 
@@ -111,17 +110,6 @@ def test_without_the_first_arm_the_experiment_has_failed(in_block: bool, lost: b
     assert made.starts == 1
 
 
-@pytest.mark.parametrize("error", [WorkerLost("crashed", "No TensorFlow."), CellFailed("error", "No TensorFlow.")])
-def test_workers_that_cannot_start_fail_the_experiment(error: Exception) -> None:
-    made = machine()
-
-    def launch(*_: object) -> tuple[SimulatedWorker, ...]:
-        raise error
-
-    with pytest.raises(StudyFailed, match="No TensorFlow"):
-        measure(made, launch=launch)
-
-
 @pytest.mark.parametrize("phase", ["Starting", "Preparing: Variant steps-8", "Measuring"])
 def test_cancelling_ends_every_phase_in_order(phase: str) -> None:
     made, cancel = machine(), threading.Event()
@@ -133,14 +121,6 @@ def test_cancelling_ends_every_phase_in_order(phase: str) -> None:
     with pytest.raises(Cancelled, match="before the first"):
         measure(made, cancel=cancel, report=stop)
     assert made.starts == 1
-
-
-def test_cancelling_before_the_start_launches_nothing() -> None:
-    made, cancel = machine(), threading.Event()
-    cancel.set()
-    with pytest.raises(Cancelled):
-        measure(made, cancel=cancel)
-    assert made.starts == 0
 
 
 def test_cancelling_keeps_whole_rounds() -> None:

@@ -13,7 +13,7 @@ from core.studies.frontier.record import FrontierPlan, FrontierStudy
 from core.studies.frontier.run import MAX_FIRST_FAILURES, MAX_LOSSES, ROUNDS, Limits, VisitCosts
 from core.studies.progress import Progress
 from core.studies.runner import StudyFailed
-from core.worker.protocol import Prepare, WorkerLost
+from core.worker.protocol import Prepare
 from core.workload.spec import Target
 from simulated.frontiers import FIRST, SECOND, SMALL, UNUSED, machine, make_plan, measure, random_truth
 from simulated.simulation import Fault, Machine, NoiseModel, SimulatedWorker
@@ -135,13 +135,6 @@ def test_cancelling_keeps_what_there_is() -> None:
     assert FrontierStudy.from_json(study.to_json()) == study
 
 
-def test_cancelled_before_a_round_is_a_sentence() -> None:
-    cancel = threading.Event()
-    cancel.set()
-    with pytest.raises(StudyFailed, match="nothing was measured"):
-        measure(machine(TRUTH), small(), cancel)
-
-
 def test_running_out_of_memory_bars_larger_settings_only() -> None:
     made = machine(TRUTH, faults=(Fault(target=1, batch=512, outcome="out_of_memory"),))
     study = measure(made, small())
@@ -182,16 +175,6 @@ def test_what_fails_everywhere_ends_soon_with_its_reason() -> None:
     with pytest.raises(StudyFailed, match="Planted fault: error"):
         measure(made, small())
     assert made.clock.now_s() < made.startup_s + 2 * made.prepare_s * MAX_FIRST_FAILURES + 1
-
-
-def test_workers_that_do_not_start_are_a_sentence() -> None:
-    def launch(*_: object) -> tuple[SimulatedWorker, ...]:
-        raise WorkerLost("crashed", "The interpreter is gone.")
-
-    made = machine(TRUTH)
-    made.launch = launch  # type: ignore[method-assign]
-    with pytest.raises(StudyFailed, match="interpreter is gone"):
-        measure(made, small())
 
 
 def test_settings_that_cannot_fit_are_skipped_with_the_reason() -> None:
