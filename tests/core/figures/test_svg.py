@@ -140,7 +140,7 @@ def test_points_and_intervals_stand_where_the_axes_say() -> None:
 def test_what_plotly_shows_beside_a_point_is_a_tooltip() -> None:
     titles = [title.text or "" for title in drawn(step_time_figure(EXAMPLE, ANSWER)).iter(f"{SVG}title")]
     assert len(titles) == 28
-    assert titles[0].startswith("1 thread\nbatch 1\n1.96 ms (95 %:")
+    assert titles[0].startswith("1 thread\nbatch 1\n1.96")
     template = "<b>%{x:,}</b> %{customdata[1]:.3g}<extra>no</extra>"
     trace = {"hovertemplate": template, "x": [4096], "customdata": [[1, 2.3456]]}
     assert hover(trace, 0) == "<title>4,096 2.35</title>"

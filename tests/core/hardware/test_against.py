@@ -57,13 +57,13 @@ def test_data_that_are_not_resident_cross_the_link_and_recordings_replace_the_mo
 
 
 def test_what_cannot_be_compared_is_refused_or_withheld_with_a_sentence() -> None:
-    with pytest.raises(ValueError, match="Only points were imported"):
+    with pytest.raises(ValueError, match="Only points"):
         compared_with(RUN.model_copy(update={"plan": None}), ANSWER)
     gpus = planned(RUN, targets=(GPU, Target(device="gpu:1")))
-    with pytest.raises(ValueError, match="No CPU target of this run was measured"):
+    with pytest.raises(ValueError, match="No CPU target"):
         compared_with(gpus, ANSWER)
     run = make_run(3, batches=(8,))
     found = against(run, cells_of(run), 1, CARD, COSTS)
     assert found.crossover.kind == "withheld"
-    assert "fewer than two batches" in found.crossover.sentence
+    assert "fewer than two" in found.crossover.sentence
     assert found.at_end is None

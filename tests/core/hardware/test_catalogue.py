@@ -188,8 +188,8 @@ def test_a_name_that_fits_several_is_answered_with_all_of_them(asked: str, offer
     with pytest.raises(UnknownGpu) as error:
         find_gpu(asked, CARDS)
     assert all(name in str(error.value) for name in offered)
-    assert str(error.value).startswith(f"“{asked}” fits several GPUs: ")
-    with pytest.raises(UnknownGpu, match=r"fits several GPUs: .* or \d+ others\.$"):  # more than can be read
+    assert str(error.value).startswith(f"“{asked}” fits several")
+    with pytest.raises(UnknownGpu, match=r"\d+ others\.$"):  # more than can be read
         find_gpu("rtx", CARDS)
 
 
@@ -204,14 +204,14 @@ def test_a_name_that_fits_several_is_answered_with_all_of_them(asked: str, offer
     ],
 )
 def test_another_card_is_not_taken_for_its_neighbour_but_offered(asked: str, nearest: str):
-    with pytest.raises(UnknownGpu, match="is no GPU of the catalogue; did you mean") as error:
+    with pytest.raises(UnknownGpu, match="did you mean") as error:
         find_gpu(asked, CARDS)
     assert nearest in str(error.value)
 
 
 @pytest.mark.parametrize("asked", ["", "   ", "GPU", "Radeon", "x" * 5000])
 def test_what_resembles_nothing_is_told_where_the_names_are(asked: str):
-    with pytest.raises(UnknownGpu, match="the command “gpus” lists the names"):
+    with pytest.raises(UnknownGpu, match="“gpus” lists"):
         find_gpu(asked, CARDS)
 
 

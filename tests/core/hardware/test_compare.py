@@ -107,7 +107,7 @@ def test_a_withheld_card_is_last_by_every_key_with_its_reason(monkeypatch: pytes
     for key in ("crossover", "speed_up", "cost"):
         last = readings(key, {"Fast": PRICE})[-1]
         assert (last.spec.name, last.step, last.speed_up, last.cost) == ("Fast", None, None, None)
-        assert last.withheld == "withheld for Fast. Nothing was ever measured there."
+        assert "withheld for Fast" in last.withheld
         assert sort_readings(reversed(readings(key)), key) == readings(key)
 
 

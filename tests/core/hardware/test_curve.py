@@ -73,7 +73,7 @@ def test_without_recordings_the_curve_is_the_models_and_recorded_batches_replace
     assert second.step_ms == pytest.approx(1.4 * plain(4).step_ms)
     assert isinstance(last, Modelled)  # beyond all recorded ones
     assert last.step_ms == pytest.approx(plain(4096).step_ms)
-    assert made.corrected_by == f"recorded on {CARD.name}: A run (run-784-512-512-10)"
+    assert f"{CARD.name}: A run" in made.corrected_by
 
 
 def test_between_recorded_batches_the_error_is_interpolated_and_its_change_is_in_the_interval():
@@ -84,7 +84,7 @@ def test_between_recorded_batches_the_error_is_interpolated_and_its_change_is_in
     half = math.hypot(math.log(1.03), math.log(2) / 2)
     assert middle.high_ms / middle.step_ms == pytest.approx(math.exp(half) * 1.0, rel=0.02)
     assert middle.low_ms < plain(2).step_ms
-    assert "between two recorded batches" in middle.basis
+    assert "two recorded batches" in middle.basis
 
 
 @pytest.mark.parametrize("other", [{"gpu": "Card 2"}, {"target": XLA}, {"conditions": Conditions(fed=True)}])
@@ -175,7 +175,7 @@ def test_the_hosts_own_interval_widens_the_models():
     assert isinstance(unsure, Modelled)
     assert unsure.step_ms == sure.step_ms
     assert unsure.low_ms < sure.low_ms < sure.high_ms < unsure.high_ms
-    assert unsure.basis.endswith("and the measured host's")
+    assert "measured host's" in unsure.basis
 
 
 def on(card, label="recorded", **plan):

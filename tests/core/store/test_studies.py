@@ -65,7 +65,7 @@ def test_studies_of_the_same_moment_are_ordered_too(store: Store, monkeypatch: p
 
 
 def test_an_unknown_study_is_named(store: Store) -> None:
-    with pytest.raises(RunNotFound, match=r"^There is no study nowhere here; it was deleted"):
+    with pytest.raises(RunNotFound, match="no study nowhere"):
         store.study(PIPELINE, "nowhere")
     store.add_study("pipeline", "one", pipeline())
     with pytest.raises(RunNotFound, match="no study one"):
@@ -152,14 +152,14 @@ def test_an_older_store_is_upgraded_and_loses_nothing(url: str, version: int) ->
         if version == 2:
             assert store.study(PIPELINE, "good") == pipeline()
             (damaged,) = store.summaries("memory", run_id)
-            with pytest.raises(UserError, match="no Breakeven memory study"):
+            with pytest.raises(UserError, match="memory study"):
                 store.study(MEMORY, damaged.id)
         if store.undescribed():
             assert [s.verdict for s in store.summaries("sweep")] == [""]
             assert store.find(Wanted(words="784-128", kind="sweep"), 9).total == 1, "it can be searched at once"
             assert store.describe(at_most=9) == (3 if version == 2 else 1)
         (found,) = store.find(Wanted(words="threads are faster", kind="sweep"), 9).summaries
-        assert found.verdict.startswith("2 threads are faster from batch ")
+        assert "faster from batch" in found.verdict
         store.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from core.base.schema import UserError
 from core.studies.kind import Context
 from core.studies.registry import kind_of, kinds
+from core.studies.runner import Cancelled
+from core.worker.protocol import WorkerLost
 from simulated.kinds import blocks_kept, cases
 from simulated.memories import GB
 from simulated.selfchecks import REFUSAL
@@ -60,6 +63,25 @@ def _check_record(name: str, record: Any, plan: Any, faults: Faulty) -> None:
         return
     assert kind.text(record, answer, context)
     assert json.dumps(kind.export(record, answer, context), allow_nan=False)
+
+
+def _cannot_start(*_: object, **__: object) -> Any:
+    raise WorkerLost("crashed", "The interpreter is gone.")
+
+
+@pytest.mark.parametrize("name", TRIED)
+@pytest.mark.parametrize(("cancelled", "refusal"), [(True, Cancelled), (False, UserError)])
+def test_without_a_worker_there_is_one_sentence_and_cancelled_before_no_worker_is_started(
+    name: str, cancelled: bool, refusal: type[UserError]
+) -> None:
+    case, cancel = cases()[name], threading.Event()
+    assert case.machine is not None
+    assert case.plan is not None
+    if cancelled:
+        cancel.set()
+    tools = tools_for(case.machine(0), cancel=cancel, launch=_cannot_start)
+    with pytest.raises(refusal, match=None if cancelled else "interpreter is gone"):
+        kind_of(name).run(tools, case.plan())
 
 
 def test_every_kind_that_measures_here_is_tried() -> None:

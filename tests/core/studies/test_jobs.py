@@ -275,7 +275,8 @@ def test_a_study_cancelled_before_its_first_round_is_not_kept(jobs: Jobs, machin
     jobs.start(study(), None)
     jobs.cancel()
     done = ended(jobs, machine)
-    assert (done.error, done.record) == ("Cancelled before the first round; nothing was measured.", None)
+    assert done.record is None
+    assert "before the first" in done.error
     assert store.studies == []
 
 
@@ -325,7 +326,7 @@ def test_a_study_that_fails_says_why(
 def test_a_study_whose_first_way_fails_says_why(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
     machine.faults = (Fault(0, 1, "out_of_memory"),)
     jobs.start(study(), None)
-    assert ended(jobs, machine).error == "Planted fault: out_of_memory at batch 32."
+    assert "out_of_memory at batch" in ended(jobs, machine).error
     assert store.studies == []
 
 

@@ -43,5 +43,5 @@ def test_a_changed_record_is_refused_with_the_place(name: str, change: dict[str,
 @pytest.mark.parametrize("text", NO_RECORDS)
 def test_what_is_no_record_is_refused(name: str, text: str) -> None:
     record = RECORDS[name]
-    with pytest.raises(UserError, match=rf"^This is no Breakeven {record.noun} of schema version 1: "):
+    with pytest.raises(UserError, match=rf"Breakeven {record.noun} of"):
         type(record).from_json(text)

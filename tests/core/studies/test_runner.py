@@ -88,7 +88,7 @@ def test_a_worker_lost_while_starting_is_started_once_more(kind: str, outcome: O
     assert getattr(found, "status", "finished") == "finished"
     if kind != "trace":
         (told,) = [w.text for w in found.warnings if w.code == "lost_start_1"]
-        assert told.endswith(f"was started once more: Planted: {outcome} while starting.")
+        assert f"Planted: {outcome}" in told
 
 
 @EACH
@@ -96,7 +96,7 @@ def test_and_no_more_than_once(kind: str) -> None:
     make, run = STUDIES[kind]
     machine = make()
     launches = Launches(machine, lost("crashed"), lost("hung"), lost("crashed"))
-    with pytest.raises(ValueError, match="Planted: hung while starting"):
+    with pytest.raises(ValueError, match="hung while starting"):
         run(tools_for(machine, launch=launches))
     assert len(launches.asked_s) == 2
 

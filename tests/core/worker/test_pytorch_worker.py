@@ -154,13 +154,13 @@ def test_failures_are_outcomes_and_the_worker_lives_on(worker: ProcessWorker, ne
     raises = network("raises")
     said = refused(worker, cell(raises, batch=7))
     assert said.outcome == "error"
-    assert "seven samples are too many (torch_models.py, line" in said.reason
+    assert "seven samples are" in said.reason
     assert refused(worker, cell(raises, batch=5)).outcome == "nan_loss"
     assert refused(worker, cell(raises, batch=5, mode="infer")).outcome == "nan_loss"
     assert worker.ask(cell(raises, batch=4), ANSWER_S).execution == "eager"
-    assert "no parameters to train" in refused(worker, cell(network("untrainable"))).reason
+    assert "no parameters to" in refused(worker, cell(network("untrainable"))).reason
     worker.ask(cell(raises, batch=3), ANSWER_S)
-    assert "has no loop of its own" in refused(worker, TimeLoop(batch=3, limit_ms=100)).reason
+    assert "no loop of" in refused(worker, TimeLoop(batch=3, limit_ms=100)).reason
 
 
 def test_a_data_loader_feeds_sample_by_sample(worker: ProcessWorker, network: Any) -> None:
@@ -192,4 +192,4 @@ def test_a_compiled_step_is_whole_or_an_error(worker: ProcessWorker, network: An
         assert prepared.placement == ("CPU:0 (program compiled by torch.compile)",)
         assert worker.ask(RunBlock(batch=batch, steps=prepared.steps_per_block), ANSWER_S).block_ms > 0
     said = refused(worker, cell(network("branches"), variant=compiled, mode="infer"))
-    assert "torch.compile cannot compile this step whole" in said.reason
+    assert "torch.compile cannot" in said.reason

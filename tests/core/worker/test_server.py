@@ -101,7 +101,7 @@ def test_the_place_is_the_users_where_a_library_raises(worker_of: Worker, tmp_pa
 def test_an_exception_outside_of_what_catches_them_is_a_sentence_too(worker_of: Worker, tmp_path: Path) -> None:
     worker = worker_of("raise SystemExit('gone')")
     describe(worker, tmp_path)  # imports it
-    with pytest.raises(CellFailed, match=r"SystemExit: gone \(mine.py, line 3\)\."):
+    with pytest.raises(CellFailed, match=r"gone .*line 3"):
         worker.ask(Release(batch=1), 60)
 
 

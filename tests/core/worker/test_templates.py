@@ -129,7 +129,7 @@ def test_workers_of_a_template_that_is_killed_are_lost(whom: str, monkeypatch: p
     worker = ProcessWorker(ONE, template=template)
     worker.wait_ready(60)
     os.kill(psutil.Process(worker.pid).ppid() if whom == "template" else template.pid, signal.SIGKILL)
-    with pytest.raises(WorkerLost, match=r"was ended by SIGKILL|exit status 0"):
+    with pytest.raises(WorkerLost, match=r"SIGKILL|exit status 0"):
         worker.ask(RunBlock(batch=1, steps=1), 30)
     until(lambda: not psutil.pid_exists(worker.ready.pid))
     until(lambda: not template.usable)
@@ -226,7 +226,7 @@ def test_a_thread_that_came_later_is_seen_at_the_fork_and_a_worker_then_starts_a
     time.sleep(0.3)
     worker = ProcessWorker(ONE, command=(*FAKE[:2],), template=template)
     worker.wait_ready(60)
-    assert "threads beside the main one" in template.refused
+    assert "threads beside" in template.refused
     worker.close()
     template.end()
 
@@ -285,7 +285,7 @@ def test_warming_up_waits_for_nothing_and_starts_one_template(several: Templates
 def test_an_import_that_takes_too_long_or_is_no_longer_wanted_is_given_up() -> None:
     several = Templates((sys.executable, "-c", "import time; time.sleep(600)"))
     for _ in range(templates.IN_TURN):
-        with pytest.raises(WorkerLost, match=r"forked from hung after 0 s while importing") as lost:
+        with pytest.raises(WorkerLost, match="while importing") as lost:
             several.of([(ONE, worker_environment(ONE))], 0.4)
         assert lost.value.outcome == "hung"
     assert of(several, ONE) == (None,)  # at once

@@ -174,16 +174,16 @@ def test_what_was_described_is_measured(workers, folder, function, mode) -> None
 
 
 def test_code_that_builds_another_model_than_it_described_is_no_longer_measured(workers, folder) -> None:
-    with pytest.raises(CellFailed, match=r"builds another model now \(126 parameters\) than .*\(105\)"):
+    with pytest.raises(CellFailed, match=r"126 .*\(105\)"):
         workers[0].ask(prepare(network(workers, folder, "grows")), CELL_S)
 
 
 def test_a_precision_of_the_codes_own_is_not_measured_under_another_name(workers, folder) -> None:
     own = network(workers, folder, "half")
-    with pytest.raises(CellFailed, match="compute in bfloat16, float32, where this target asks for float32"):
+    with pytest.raises(CellFailed, match="asks for float32"):
         workers[0].ask(prepare(own), CELL_S)
     half, quarter = (Target(precision=precision) for precision in ("mixed_bfloat16", "mixed_float16"))
-    with pytest.raises(CellFailed, match="where this target asks for float16"):
+    with pytest.raises(CellFailed, match="asks for float16"):
         workers[0].ask(prepare(own, "infer", quarter), CELL_S)
     assert workers[0].ask(prepare(own, "infer", half), CELL_S).steps_per_block >= 1
 

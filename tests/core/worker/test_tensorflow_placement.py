@@ -107,7 +107,7 @@ def test_a_trace_names_a_gpu_by_its_place_among_all_and_not_as_the_only_visible_
 
 
 def test_steps_of_the_cpu_are_no_trace_of_a_gpu(seen):
-    assert seen["no GPU"].startswith("The profiler's trace cannot be used: The trace has no kernel of GPU:0")
+    assert "kernel of GPU:0" in seen["no GPU"]
     assert "libcupti" in seen["no GPU"]
 
 
@@ -150,7 +150,8 @@ def test_waiting_for_the_devices_is_no_operation_of_the_step():
     for watched in seen.values():
         assert not watched["waits"]
         assert not any("SyncDevice" in operation for operation in watched["operations"])
-        assert watched["said"] == "misplaced: No operation of the step ran on CPU:1."
+        assert watched["said"].startswith("misplaced:")
+        assert watched["said"].endswith("CPU:1.")
 
 
 def test_a_step_that_was_on_the_gpu_lists_what_fell_back(seen):

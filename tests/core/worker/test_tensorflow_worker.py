@@ -187,7 +187,7 @@ def test_eager_mixed_precision_a_nan_that_costs_its_cell_only_and_a_kill():
     worker = started(target, command=(sys.executable, "-c", POISONED))
     try:
         prepared = worker.ask(cell(batch=4), CELL_S)
-        assert "a library prints to stdout" in worker._log
+        assert any("prints to stdout" in line for line in worker._log)
         assert prepared.placement[0].startswith("CPU:0 (")
         with pytest.raises(CellFailed) as caught:
             worker.ask(cell(batch=8), CELL_S)
@@ -219,7 +219,7 @@ def test_a_memory_limit_makes_a_cell_out_of_memory():
         with pytest.raises(CellFailed) as caught:
             worker.ask(cell(huge), CELL_S)
         assert caught.value.outcome == "out_of_memory"
-        assert "needs at least 4.3 GB" in caught.value.reason
+        assert "least 4.3 GB" in caught.value.reason
         wide = Workload(network=network_from_name("64-2048x2-10"), mode="infer")
         with pytest.raises(WorkerError) as refused:
             worker.ask(cell(wide, 65_536), CELL_S)
@@ -233,7 +233,7 @@ def test_a_gpu_target_without_a_gpu_says_what_was_found_and_what_helps():
     with pytest.raises(CellFailed) as caught:
         launch_processes((Target(device="gpu:0"),), START_S)
     assert caught.value.outcome == "error"
-    assert "TensorFlow found no GPU" in caught.value.reason
+    assert "found no GPU" in caught.value.reason
     assert "requirements-gpu.txt" in caught.value.reason
 
 
@@ -262,7 +262,7 @@ def test_variants_of_the_same_process_live_side_by_side(graph):
         assert prepared.execution == ("xla" if "xla" in text else "eager" if "eager" in text else "graph")
     for slot in (2, 1, 3):
         assert graph.ask(RunBlock(batch=4, steps=2, slot=slot), CELL_S).block_ms > 0
-    with pytest.raises(CellFailed, match="a worker of its own"):
+    with pytest.raises(CellFailed, match="of its own"):
         graph.ask(cell(slot=9, variant=Target.parse("cpu,threads=2")), CELL_S)
     for slot in (1, 2, 3):
         graph.ask(Release(batch=4, slot=slot), 60)
@@ -317,7 +317,7 @@ def test_own_data_reach_the_step(graph, tmp_path):
     assert prepared.steps_per_block >= 1
     assert graph.ask(RunBlock(batch=4, steps=12), CELL_S).block_ms > 0  # more samples than exist: the data repeat
     np.savez(path, x=np.zeros((20, 7), np.float32))
-    with pytest.raises(CellFailed, match="7 values a sample"):
+    with pytest.raises(CellFailed, match="7 values a"):
         graph.ask(cell(TRAIN, 4, Pipeline(kind="tfdata", data=str(path))), CELL_S)
 
 

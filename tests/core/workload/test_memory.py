@@ -76,11 +76,11 @@ def test_what_fits_is_accepted_and_a_gpu_target_does_not_count_against_the_host(
 
 
 def test_too_large_a_batch_or_network_is_refused_with_what_fits() -> None:
-    with pytest.raises(ValueError, match=r"batches up to 1,024 fit"):
+    with pytest.raises(ValueError, match="1,024 fit"):
         check_fits(plan("65536-64-10", (1, 1024, 65_536)), 4 * 10**9)
     with pytest.raises(ValueError, match="whatever the batch"):
         check_fits(plan("784-16384x20-10", (1, 8)), 8 * 10**9)
-    with pytest.raises(ValueError, match=r"the 8 GB this machine has free \(the container's\), whatever"):
+    with pytest.raises(ValueError, match=r"8 GB.*\(the container's\)"):
         check_fits(plan("784-16384x20-10", (1, 8)), 8 * 10**9, " (the container's)")
 
 

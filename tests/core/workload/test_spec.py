@@ -102,7 +102,7 @@ def test_a_batch_is_shared_out_evenly_or_refused() -> None:
     refuse_batch(6, Target.parse("gpu:0+1+2"))
     refuse_batch(7, Target())
     for batch in (1, 2, 7):
-        with pytest.raises(ValueError, match=r"cannot be shared out evenly among the 3 devices .* a multiple of 3$"):
+        with pytest.raises(ValueError, match=r"3 devices.* 3$"):
             refuse_batch(batch, Target.parse("gpu:0+1+2"))
 
 
@@ -122,7 +122,7 @@ def test_a_process_serves_all_that_differs_in_no_matter_of_a_process() -> None:
 )  # fmt: skip
 def test_two_targets_that_come_to_the_same_are_refused(network: str, first: str, second: str) -> None:
     targets = Target.parse(first), Target.parse(second)
-    with pytest.raises(ValidationError, match="which Keras itself chooses there; choose targets that differ"):
+    with pytest.raises(ValidationError, match="choose targets that"):
         SweepPlan(workload=Workload(network=network), targets=targets, batches=(1,))
 
 

@@ -83,7 +83,7 @@ def test_names_leave_out_what_is_usual_and_choices_say_them_in_words() -> None:
     picked = Application.from_choices({"application": NAMES.index("VGG16"), "image": 64, "classes": 1})
     assert (picked.name, picked.classes, picked.from_logits) == ("VGG16@64:1", 1, False)
     assert picked.layers[-1].parameters == 0  # the sigmoid
-    with pytest.raises(ValueError, match="Network is 40; accepted are ConvNeXtTiny"):
+    with pytest.raises(ValueError, match="Network is 40"):
         Application.from_choices({"application": len(NAMES), "image": 64, "classes": 1})
     with pytest.raises(ValidationError, match=r"none of keras\.applications"):
         Application(application="os.system")

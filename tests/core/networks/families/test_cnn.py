@@ -80,14 +80,14 @@ def test_words_become_kinds() -> None:
     network = Cnn.from_choices({**PLAIN, "layout": 1, "batch_norm": 1, "pooling": 2, "classes": 1})
     assert (network.layout, network.batch_norm, network.pooling) == ("residual", True, "average")
     assert network.name == "cnn-28x28x1-32x2-k3-residual-bn-average-1"
-    with pytest.raises(ValueError, match="Pooling is 4; accepted are none, max, average, strides"):
+    with pytest.raises(ValueError, match="Pooling is 4"):
         Cnn.from_choices({**PLAIN, "pooling": 4})
 
 
 def test_what_is_too_large_altogether_unknown_or_lenet5_of_other_sizes_is_refused() -> None:
     with pytest.raises(ValidationError, match="parameters"):
         Cnn.from_name("cnn-512x512x3-2048x64-k11-residual-strides-10")
-    with pytest.raises(ValidationError, match="sizes of its own"):
+    with pytest.raises(ValidationError, match="of its own"):
         Cnn(**LENET5 | {"width": 12})
-    with pytest.raises(ValueError, match=r"ResNet-50 is not known for small images; .*resnet20"):
+    with pytest.raises(ValueError, match=r"ResNet-50 .*resnet20"):
         Cnn.from_name("resnet50")

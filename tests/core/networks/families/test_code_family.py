@@ -105,10 +105,7 @@ def test_only_code_is_refused_where_nobody_asked_for_it_and_neither_a_name_nor_s
     refuse_code(Mlp.from_name("784-128-10"))
     with pytest.raises(CodeError) as caught:
         refuse_code(make_code())
-    assert str(caught.value) == (
-        "This workload is built by code (train.models:make); run it from the command line with "
-        "--model train.models:make."
-    )
+    assert "--model train.models:make" in str(caught.value)
     with pytest.raises(ValueError, match="--model"):
         Code.from_name("train.models:make")
     with pytest.raises(ValueError, match="--model"):

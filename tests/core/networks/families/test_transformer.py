@@ -65,5 +65,5 @@ def test_residuals_go_around_attention_and_feed_forward(norm: int) -> None:
 
 @pytest.mark.parametrize(("width", "heads", "near"), [(130, 4, "128 or 132"), (9, 8, "8 or 16"), (10, 16, "16")])
 def test_d_model_must_be_a_multiple_of_the_heads(width: int, heads: int, near: str) -> None:
-    with pytest.raises(ValidationError, match=f"d_model {width} is no multiple of {heads} heads; {near} would be one"):
+    with pytest.raises(ValidationError, match=f"{near} would be"):
         Transformer.from_choices({**DEFAULTS, "width": width, "heads": heads})

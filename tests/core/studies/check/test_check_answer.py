@@ -82,19 +82,15 @@ def test_what_one_side_could_not_run_excludes_nothing() -> None:
     answer = check_answer(record)
     assert answer.verdict == "inconclusive"
     assert answer.settles_s is None
-    assert sentence(record, answer) == (
-        "Not clear: batch 64 could not be compared. The loss is NaN at batch 64. More time would not settle it."
-    )
+    assert "64 could not" in sentence(record, answer)
     assert check_answer(made({8: times(1.3), 64: (math.nan,)}, cells=(failed,))).verdict == "slower"
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_too_few_processes_have_no_interval_and_name_a_budget(processes: int) -> None:
-    record = made({8: (2.0,) * processes})
-    answer = check_answer(record)
+    answer = check_answer(made({8: (2.0,) * processes}))
     assert (answer.verdict, answer.overall.ratio, answer.overall.low) == ("inconclusive", None, None)
     assert answer.settles_s == 6 * 60 / processes
-    assert "no interval. A budget of about" in sentence(record, answer)
 
 
 def test_a_start_with_fewer_rounds_than_shrug_off_a_stall_counts_for_nothing() -> None:
@@ -109,14 +105,12 @@ def test_the_budget_that_would_settle_it_is_enough() -> None:
     assert answer.settles_s is not None
     more = round(answer.settles_s / 60) * times(1.02, 6)
     assert check_answer(made({8: more})).verdict == "unchanged"
-    assert f"A budget of about {answer.settles_s:,.0f} s should settle it." in sentence(record, answer)
+    assert f"about {answer.settles_s:,.0f} s" in sentence(record, answer)
 
 
 def test_a_slowdown_at_the_limit_is_settled_by_no_budget() -> None:
-    record = made({8: tuple(1.04999 * np.array(SIX))})
-    answer = check_answer(record)
+    answer = check_answer(made({8: tuple(1.04999 * np.array(SIX))}))
     assert (answer.verdict, answer.settles_s) == ("inconclusive", None)
-    assert "too near to the limit" in sentence(record, answer)
 
 
 def stored(ratios: tuple[float, ...], limit: float = 0.1, old: tuple[float, ...] = SIX) -> object:
@@ -148,7 +142,7 @@ def test_against_a_stored_run_no_budget_shows_what_occasions_hide() -> None:
     record = stored(times(1.0), limit=0.05)
     answer = check_answer(record)
     assert (answer.verdict, answer.settles_s) == ("inconclusive", None)
-    assert "occasions differ, too: measure both with --against" in sentence(record, answer)
+    assert "with --against" in sentence(record, answer)
 
 
 def test_what_differs_between_the_occasions_is_said() -> None:
@@ -162,20 +156,24 @@ def test_what_differs_between_the_occasions_is_said() -> None:
     assert "does not say on which machine" in differences(None, now)[0]
 
 
-def test_sentences() -> None:
-    def said(record: object) -> str:
-        return sentence(record, check_answer(record))
-
-    assert said(made({8: times(1.2)})) == (
-        "Slower: the step takes 1.2 (1.19 to 1.21) times as long as in commit 1a2b3c4d5e at batch 8."
-    )
-    assert said(made({8: times(1.0), 64: times(1.2)})).startswith("Slower: the step takes 1.1 (")
-    assert said(made({8: times(1.0), 64: times(1.0), 128: times(1.0), 512: times(1.09)})) == (
-        "Slower than in commit 1a2b3c4d5e: the step takes 1.09 (1.08 to 1.1) times as long at batch 512."
-    )
-    assert said(made({8: times(1.0), 64: times(1.0)})).endswith("more than 5 % is excluded at both batch sizes.")
-    assert said(made({8: times(0.9)})).startswith("Faster: the step takes 0.9 (")
-    assert "5 % slower is neither shown nor excluded. A budget" in said(made({8: times(1.0, 10)}))
+@pytest.mark.parametrize(
+    ("ratios", "words"),
+    [
+        ({8: times(1.2)},
+         "Slower: the step takes 1.2 (1.19 to 1.21) times as long as in commit 1a2b3c4d5e at batch 8."),
+        ({8: times(1.0), 64: times(1.2)}, "Slower: the step takes 1.1 ("),
+        ({8: times(1.0), 64: times(1.0), 128: times(1.0), 512: times(1.09)},
+         "Slower than in commit 1a2b3c4d5e: the step takes 1.09 (1.08 to 1.1) times as long at batch 512."),
+        ({8: times(1.0), 64: times(1.0)}, "more than 5 % is excluded at both batch sizes."),
+        ({8: times(0.9)}, "Faster: the step takes 0.9 ("),
+        ({8: times(1.0, 10)}, "5 % slower is neither shown nor excluded. A budget"),
+        ({8: (2.0,)}, "no interval. A budget of about"),
+        ({8: tuple(1.04999 * np.array(SIX))}, "too near to the limit"),
+    ],
+)  # fmt: skip
+def test_sentences(ratios: dict[int, tuple[float, ...]], words: str) -> None:
+    record = made(ratios)
+    assert words in sentence(record, check_answer(record))
 
 
 def test_text_and_markdown_hold_the_same_and_no_markup_from_outside() -> None:
@@ -185,10 +183,10 @@ def test_text_and_markdown_hold_the_same_and_no_markup_from_outside() -> None:
     answer = check_answer(record)
     text, markdown = check_text(record, answer), check_markdown(record, answer)
     assert text.splitlines()[0] == sentence(record, answer)
-    assert "Note: A <b>name</b> | with *marks* @someone" in text
+    assert "<b>name</b> | with" in text
     assert f"- {in_markdown(warning.text)}" in markdown
     assert "<b>" not in markdown.replace("\\<b>", "")
-    assert markdown.startswith("### Not slower: the step takes")
+    assert markdown.startswith("### Not slower:")
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert [row.split("|")[1].strip() for row in rows] == ["batch", "---", "8", "64", "all"]
     assert notes(record) == (warning.text,)
@@ -206,12 +204,12 @@ def test_what_a_stored_run_says_of_processes() -> None:
     assert {len(values) for values in steps.values()} == {4}
     assert median_steps(run, 0)[1] == pytest.approx(np.median(steps[1]), rel=0.05)
     assert stored_steps(make_run(processes=2), 0) == {}
-    with pytest.raises(UserError, match="no batch in three"):
+    with pytest.raises(UserError, match="no batch in"):
         check_batches((), stored_steps(make_run(processes=2), 0))
-    with pytest.raises(UserError, match="Batch 3 was not measured in three worker processes"):
+    with pytest.raises(UserError, match="Batch 3 was"):
         check_batches((3,), steps)
 
 
 def test_a_check_has_one_baseline() -> None:
-    with pytest.raises(ValueError, match="a first side or a stored run"):
+    with pytest.raises(ValueError, match="a stored run"):
         check_plan(sides=(NEW,))

@@ -93,7 +93,8 @@ def test_what_is_unclear_ranks_below_what_helps_however_large() -> None:
 
 def test_a_remedy_shows_its_best_arm_and_names_the_others() -> None:
     steps = finding(diagnose(RUN, make_diagnosis(RUN, HELPING)).findings, "steps")
-    assert (steps.code, steps.title) == ("steps-32", "32 steps per execution")
+    assert steps.code == "steps-32"
+    assert steps.title.startswith("32 steps")
     within = r" \(\d\.\d\d to \d\.\d\d\)"
     said = rf"8 steps per execution: (1\.9|2\.0)\d×{within}; 2 steps per execution: 1\.[45]\d×{within}"
     assert re.fullmatch(said, steps.others)
@@ -104,8 +105,10 @@ def test_a_remedy_shows_its_best_arm_and_names_the_others() -> None:
 def test_what_was_not_tried_says_why() -> None:
     found = diagnose(RUN, make_diagnosis(RUN, failed={"xla": "XLA ran out of memory."})).findings
     xla, threads = finding(found, "xla"), finding(found, "threads")
-    assert (xla.judgement, xla.evidence, xla.gain) == ("failed", "XLA ran out of memory.", None)
-    assert (threads.judgement, threads.evidence) == ("not tried", "A GPU target has no choice of threads.")
+    assert (xla.judgement, xla.gain) == ("failed", None)
+    assert "out of memory" in xla.evidence
+    assert threads.judgement == "not tried"
+    assert "choice of threads" in threads.evidence
     assert [f.judgement for f in found][-1] == "not tried"
 
 
@@ -118,17 +121,18 @@ def test_an_arm_without_a_round_is_not_tried() -> None:
     )
     cut = diagnosis.model_copy(update={"experiment": diagnosis.experiment.model_copy(update={"rounds": rounds})})
     xla = finding(diagnose(RUN, cut).findings, "xla")
-    assert (xla.judgement, xla.evidence) == ("not tried", "The budget ended first.")
+    assert xla.judgement == "not tried"
+    assert "budget ended first" in xla.evidence
 
 
 def test_the_evidence_has_both_times() -> None:
     diagnosis = make_diagnosis(RUN, {"xla": 2.0, "batch-32": 1.6}, noise=0.0001)
     found = diagnose(RUN, diagnosis).findings
     # √(0.8² + (0.01·8)²) = 0.804 ms
-    assert finding(found, "xla").evidence.startswith("0.804 ms a step as it is, 0.402 ms with it.")
+    assert re.search(r"0\.804 ms.*0\.402 ms", finding(found, "xla").evidence)
     # 0.804 ms over 8; four times the step over 4 × 8 samples, 1.6 times faster
-    assert finding(found, "batch").evidence.startswith("100 µs a sample at batch 8, 62.8 at 32.")
-    assert "of a step at batch 8 is fixed cost." in finding(found, "xla").evidence
+    assert re.search(r"100 µs.*62\.8 at 32\.", finding(found, "batch").evidence)
+    assert "is fixed cost." in finding(found, "xla").evidence
 
 
 def test_the_evidence_quotes_the_nearest_trace_of_the_target_that_is_to_be_trusted() -> None:
@@ -145,9 +149,8 @@ def test_the_evidence_quotes_the_nearest_trace_of_the_target_that_is_to_be_trust
     )
     host = planned(run, pipeline=Pipeline(kind="host"))
     found = diagnose(run, make_diagnosis(host, HELPING)).findings
-    assert "In the trace 27 % of a step is launch and host." in finding(found, "xla").evidence
-    assert "In the trace 61 % of a step is compute." in finding(found, "precision").evidence
-    assert "In the trace 9 % of a step is waiting for input or copying it." in finding(found, "resident").evidence
+    for family, share in (("xla", 27), ("precision", 61), ("resident", 9)):
+        assert f"trace {share} %" in finding(found, family).evidence
 
 
 def test_best_arms_are_one_of_each_remedy_without_batches() -> None:
@@ -169,7 +172,7 @@ def test_a_remedy_that_helps_but_does_not_win_says_so() -> None:
     losing = make_run(5, floors_ms=(0.3, 0.7))
     told = diagnose(RUN, make_diagnosis(RUN, HELPING, reruns={"steps-32": losing}))
     assert told.reason == "helps_but_behind"
-    assert told.sentence.endswith(" Even so, CPU is faster at batch 8.")
+    assert "Even so, CPU" in told.sentence
     winning = make_run(5, floors_ms=(0.3, 0.25))
     both = diagnose(RUN, make_diagnosis(RUN, HELPING, reruns={"steps-32": losing, "xla": winning}))
     assert both.reason == "helps", "one of the two wins"
@@ -201,34 +204,30 @@ def test_why_a_crossover_was_not_measured_anew() -> None:
     assert finding(diagnose(RUN, diagnosis).findings, "steps").crossover == same
 
 
-def test_where_nothing_helps_the_other_device_is_the_right_one() -> None:
-    told = diagnose(RUN, make_diagnosis(RUN))
-    assert told.reason == "none_helps_behind"
-    assert told.sentence == "None of these helps: for this model at batch 8, the CPU is the right device."
-    swapped = run_of(Target(device="gpu:0"), Target(), floors_ms=(0.8, 0.3), slopes_ms=(0.01, 0.02))
-    gpu_first = diagnose(swapped, make_diagnosis(swapped, target=0))
-    assert gpu_first.sentence == told.sentence
-    cpu_behind = diagnose(swapped, make_diagnosis(swapped, target=1, batch=AHEAD))
-    assert cpu_behind.sentence == "None of these helps: for this model at batch 256, the GPU is the right device."
+SWAPPED = run_of(Target(device="gpu:0"), Target(), floors_ms=(0.8, 0.3), slopes_ms=(0.01, 0.02))
 
 
-def test_between_targets_of_one_kind_the_other_target_is_named() -> None:
-    run = run_of(Target(threads=1), Target(threads=2))
-    told = diagnose(run, make_diagnosis(run))
-    assert told.sentence == "None of these helps: for this model at batch 8, 1 thread is the right target."
-
-
-def test_nothing_helps_a_target_that_is_ahead_already() -> None:
-    told = diagnose(RUN, make_diagnosis(RUN, batch=AHEAD))
-    assert told.reason == "none_helps"
-    assert told.sentence == "None of these helps: GPU 0, graph at batch 256 is as fast as these remedies can make it."
+@pytest.mark.parametrize(
+    ("run", "target", "batch", "reason", "ending"),
+    [
+        (RUN, 1, BEHIND, "none_helps_behind", "for this model at batch 8, the CPU is the right device."),
+        (SWAPPED, 0, BEHIND, "none_helps_behind", "for this model at batch 8, the CPU is the right device."),
+        (SWAPPED, 1, AHEAD, "none_helps_behind", "for this model at batch 256, the GPU is the right device."),
+        (run_of(Target(threads=1), Target(threads=2)), 1, BEHIND, "none_helps_behind",
+         "for this model at batch 8, 1 thread is the right target."),
+        (RUN, 1, AHEAD, "none_helps", "GPU 0, graph at batch 256 is as fast as these remedies can make it."),
+    ],
+)  # fmt: skip
+def test_where_nothing_helps_the_right_target_is_named(run: Run, target: int, batch: int, reason: str, ending: str):
+    told = diagnose(run, make_diagnosis(run, target=target, batch=batch))
+    assert (told.reason, told.sentence) == (reason, f"None of these helps: {ending}")
 
 
 def test_without_rounds_nothing_is_said() -> None:
     diagnosis = make_diagnosis(RUN)
     empty = diagnosis.model_copy(update={"experiment": diagnosis.experiment.model_copy(update={"rounds": ()})})
     told = diagnose(RUN, empty)
-    assert (told.reason, told.sentence) == ("failed", "Nothing could be measured, so nothing can be said.")
+    assert told.reason == "failed"
     assert {f.judgement for f in told.findings} == {"not tried"}
     with pytest.raises(ValueError, match="no measured round"):
         diagnose(RUN.model_copy(update={"rounds": ()}), diagnosis)
@@ -253,7 +252,7 @@ def test_neighbours_while_measuring_are_told() -> None:
     )
     told = {w.code: w.text for w in diagnose(RUN, with_interference(calm, 1 / 5, busy)).warnings}
     assert set(told) == {"neighbour", "steal"}
-    assert told["neighbour"] == ("Other processes (mostly backup) used 90 % of a core during 6 of 30 rounds.")
+    assert re.search(r"backup.* 90 %.* 6 of 30", told["neighbour"])
     shared = diagnose(RUN, with_interference(calm, 1 / 5, Interference(gpu_shared_by=("train.py",)))).warnings
     assert [w.code for w in shared] == ["gpu_shared"]
     slow = diagnose(RUN, with_interference(calm, 1 / 5, Interference(throttled=True))).warnings
@@ -263,7 +262,7 @@ def test_neighbours_while_measuring_are_told() -> None:
 @pytest.mark.parametrize(("field", "value"), [("target", 6), ("batch", 0)])
 def test_what_is_no_diagnosis_is_refused_with_a_sentence(field: str, value: int) -> None:
     data = json.loads(make_diagnosis(run_of()).to_json())
-    with pytest.raises(UserError, match=rf"^This is no Breakeven diagnosis of schema version 1: {field}.*\.$"):
+    with pytest.raises(UserError, match=rf"diagnosis .*: {field}.*\.$"):
         Diagnosis.from_json(json.dumps(data | {field: value}))
-    with pytest.raises(UserError, match=r"^This is no Breakeven experiment of schema version 1: .*arms"):
+    with pytest.raises(UserError, match=r"experiment .*: .*arms"):
         Experiment.from_json(json.dumps(data["experiment"] | {"arms": []}))

@@ -91,7 +91,7 @@ def test_threads_are_one_half_of_the_cores_and_all(threads: int | None, cores: i
     assert {code for code in arms if family(code) == "threads"} == expected
     assert ("threads" in skipped) == (not expected)
     if not expected:
-        assert skipped["threads"] == "How many cores there are is not known, or there is only one."
+        assert "cores there are" in skipped["threads"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_other_ways_of_execution(execution: Execution, expected: set[str], reaso
     for code in expected:
         assert arms[code].target.execution == code
     if "graph" in arms:
-        assert arms["graph"].title == ("Graph instead of eager" if execution == "eager" else "Graph instead of XLA")
+        assert arms["graph"].title == f"Graph instead of {'eager' if execution == 'eager' else 'XLA'}"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_layers_that_xla_cannot_compile_on_a_gpu_are_not_tried_with_it() -> None
     run = planned(run, workload=Workload(network="lstm-4x1-5x3-2"))
     arms, skipped = tried(run)
     assert {"xla", "graph"} & set(arms) == set()
-    assert skipped["xla"] == "Keras runs recurrent layers that may call cuDNN without XLA on a GPU."
+    assert "call cuDNN" in skipped["xla"]
 
 
 def test_steps_already_taken_are_not_tried_again() -> None:
@@ -226,7 +226,7 @@ def test_larger_batches_stay_near_what_was_swept(batch: int, largest: int, expec
     arms, skipped = tried(run_of(ON_GPU, largest=largest), batch=batch)
     assert {code for code in arms if family(code) == "batch"} == expected
     if not expected:
-        assert skipped["batch"] == "Larger batches lie beyond the limit of what this sweep measured."
+        assert "beyond the limit" in skipped["batch"]
 
 
 def test_the_first_target_can_be_asked_about_too() -> None:
@@ -258,7 +258,7 @@ def test_a_remedy_that_makes_both_targets_the_same_has_no_plan() -> None:
 
 def test_points_alone_cannot_be_diagnosed() -> None:
     bare = run_of(ON_GPU).model_copy(update={"plan": None})
-    with pytest.raises(ValueError, match=r"^Only points were imported .* nothing can be tried\.$"):
+    with pytest.raises(ValueError, match="Only points were"):
         arms_for(bare, 1, 64)
 
 
@@ -276,4 +276,4 @@ def test_another_framework_is_tried_with_what_it_has(framework: FrameworkName, l
     assert "threads-1" in arms
     assert left_out <= set(skipped)
     assert "save nothing with" in skipped["steps"]
-    assert "has no execution “graph”." in skipped["graph"]
+    assert "has no execution" in skipped["graph"]

@@ -97,14 +97,14 @@ def test_a_remedy_that_makes_both_targets_the_same_has_no_crossover() -> None:
     same = planned(case.run, targets=(found.experiment.arms[best].target, case.run.plan.targets[1]))
     assert rerun_plan(same, found, best, 30.0) is None
     again = run_diagnosis(tools_of(machine_of(case, 1, QUIET)), DiagnosisPlan(same, 1, BATCH, 120.0))
-    assert "both targets would be the same" in " ".join(again.skipped.values())
+    assert "be the same" in " ".join(again.skipped.values())
 
 
 def test_none_of_these_helps_is_said_plainly() -> None:
     case = make_case("none", 0)
     answer = diagnose(case.run, tried(case, 0, QUIET))
     assert answer.reason in ("none_helps", "none_helps_behind")
-    assert answer.sentence.startswith("None of these helps")
+    assert "None of these" in answer.sentence
 
 
 def test_a_variant_that_fails_is_told_and_the_others_go_on() -> None:
@@ -149,7 +149,7 @@ def test_cancelling_keeps_what_there_is() -> None:
     assert found.experiment.status == "cancelled"
     assert found.experiment.rounds
     assert found.reruns == ()
-    assert set(found.skipped.values()) >= {"Not re-measured: it was cancelled first."}
+    assert any("cancelled first" in reason for reason in found.skipped.values())
 
 
 def test_it_looks_at_the_gpu_where_it_is_behind() -> None:

@@ -54,7 +54,7 @@ def test_another_machine_can_be_the_baseline_and_an_unknown_one_is_refused() -> 
     answer = answer_of(study, {}, baseline="sim-2")
     assert answer.results[2].against is None
     assert faster_words(answer.results[0].against).startswith("up to ")
-    with pytest.raises(UserError, match="no machine of this fleet run"):
+    with pytest.raises(UserError, match="no machine"):
         answer_of(study, {}, baseline="elsewhere")
 
 
@@ -129,7 +129,7 @@ def test_a_thousand_machines_are_compared_at_once_and_alike_ones_are_counted() -
     fastest = set(range(0, 1000, 4))
     assert all(set(band.targets) <= fastest and len(band.targets) > 62 for band in found.bands)
     said = headline([f"m{n}" for n in range(1000)], found, 0.05, (1, 8, 64), has_interval=True)
-    assert re.fullmatch(r"Not clear which machine is the fastest from batch 1 to 64: \d+ machines\.", said)
+    assert re.fullmatch(r"Not.*64: \d+ machines\.", said)
 
 
 def test_money_changes_what_is_the_cheapest_and_needs_prices_of_one_currency() -> None:
@@ -143,11 +143,11 @@ def test_money_changes_what_is_the_cheapest_and_needs_prices_of_one_currency() -
 
 
 def test_with_fewer_than_two_machines_it_says_what_is_missing() -> None:
-    with pytest.raises(UserError, match="Only one machine has step times yet, of 3 machines"):
+    with pytest.raises(UserError, match="of 3 machines"):
         answer_of(make_fleet((SMALL,), absent=2), {})
     answer = answer_of(make_fleet((SMALL, LARGE), absent=1), {})
     assert [machine.name for machine in answer.absent] == ["lost-0"]
-    assert "No step times of lost-0: Its node went away" in fleet_text(make_fleet((SMALL, LARGE), absent=1), answer)
+    assert "lost-0: Its node" in fleet_text(make_fleet((SMALL, LARGE), absent=1), answer)
 
 
 def test_condensed_runs_say_the_same_as_whole_ones_and_survive_json() -> None:
@@ -169,7 +169,7 @@ def test_text_and_json_name_the_machines_and_hold_the_record() -> None:
     lines = fleet_text(study, answer).splitlines()
     assert lines[0] == answer.sentence
     assert lines[2].split()[0] == "Machine"
-    assert any(line.startswith("Cheapest sample, at your prices: ") for line in lines)
+    assert any(line.startswith("Cheapest sample,") for line in lines)
     data = fleet_data(study, answer)
     assert [machine["machine"] for machine in data["machines"]] == ["sim-0", "sim-1"]
     assert read_any(json.dumps(data)) == (kind_of("fleet"), study)

@@ -141,7 +141,7 @@ def test_a_node_that_is_killed_costs_its_machines_cells_alone(cluster: Any, monk
     lost = next(machine for machine in study.machines if machine.state == "lost")
     assert recorder.rounds(lost.run_id)
     assert recorder.finished[lost.run_id] == "interrupted"
-    assert "rounds came home and stand" in lost.reason
+    assert "rounds came home" in lost.reason
     add(cluster, "second")
     cluster.wait_for_nodes()
 

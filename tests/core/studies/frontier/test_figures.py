@@ -106,8 +106,8 @@ def test_failed_settings_are_crosses_with_their_reason_and_no_dots() -> None:
     figure = draw(answer_of(failed=True), value=4)
     crosses = trace(figure, "not measured")
     assert (list(crosses.x), list(crosses.y)) == ([8.0], [9.0])
-    assert "No room for it." in crosses.customdata[0]
-    assert "1 thread: out of memory" in crosses.customdata[0]
+    assert "No room" in crosses.customdata[0]
+    assert "out of memory" in crosses.customdata[0]
     assert trace(draw(answer_of(failed=True), value=2), "not measured") is None
 
 
@@ -119,7 +119,7 @@ def test_the_own_point_is_a_filled_star_in_its_slice_and_guides_cross_where_it_i
     assert "(measured)" in words(here)
     assert trace(elsewhere, "your point").marker.symbol == "star-open"
     assert "★" not in words(elsewhere)
-    assert "Your point lies at depth 2." in trace(elsewhere, "your point").customdata[0]
+    assert "at depth 2" in trace(elsewhere, "your point").customdata[0]
     assert trace(draw(answer_of(point=False)), "your point") is None
     figure = draw(answer_of(), place=Setting(2, 64, 16))
     assert [(s.x0, s.x1) for s in figure.layout.shapes if s.x0 == s.x1] == [(4.0, 4.0)]
@@ -202,7 +202,7 @@ def test_words_of_a_lead_agree_with_its_interval(value: float, half: float) -> N
         assert "faster" in who.value
     nobody = who_is_ahead(value, None, None, NAMES)  # no interval, no claim
     assert (nobody.value, nobody.target) == ("not clear", None)
-    assert nobody.bounds == "too few rounds for an interval"
+    assert "too few rounds" in nobody.bounds
 
 
 def test_bounds_of_a_lead_are_those_of_the_one_who_leads() -> None:

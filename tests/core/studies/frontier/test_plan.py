@@ -116,14 +116,14 @@ def test_values_that_make_no_sense_are_refused_with_a_sentence(text: str) -> Non
 )
 def test_a_damaged_study_is_refused_with_a_sentence(damage: dict[str, Any]) -> None:
     data = json.loads(make_study().to_json())
-    with pytest.raises(ValueError, match="This is no Breakeven frontier study"):
+    with pytest.raises(ValueError, match="frontier study"):
         FrontierStudy.from_json(json.dumps(data | damage))
 
 
 def test_a_round_holds_both_targets() -> None:
     data = json.loads(make_study().to_json())
     data["rounds"][0]["blocks"][1]["target"] = data["rounds"][0]["blocks"][0]["target"]
-    with pytest.raises(ValueError, match="one block of each target"):
+    with pytest.raises(ValueError, match="of each target"):
         FrontierStudy.from_json(json.dumps(data))
 
 

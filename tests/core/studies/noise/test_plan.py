@@ -33,7 +33,7 @@ def test_what_cannot_be_measured_is_refused(field, value):
 
 
 def test_inference_is_refused_with_the_reason():
-    with pytest.raises(ValidationError, match="inference has no noise scale"):
+    with pytest.raises(ValidationError, match="no noise scale"):
         NoisePlan(workload=Workload(network=network_from_name("20-16-4"), mode="infer"))
 
 

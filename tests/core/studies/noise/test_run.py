@@ -117,5 +117,5 @@ def test_a_training_that_cannot_begin_is_an_error():
 
 
 def test_a_target_above_the_untrained_loss_is_refused():
-    with pytest.raises(StudyFailed, match=r"already has a loss of 2\.4"):
+    with pytest.raises(StudyFailed, match=r"loss of 2\.4"):
         measured(SimulatedTrainer(), target_loss=3.0)

@@ -76,57 +76,64 @@ def test_the_crossover_is_that_of_the_truth_and_the_reason_stands_below_it() -> 
     (change,) = only(answer).verdict.crossovers
     assert change.low < TRUTH.crossover(2) < change.high
     assert only(answer).slower.batch == 256
-    assert headline(answer).startswith("GPUs 0 and 1 are faster from batch 4")
+    assert "faster from batch" in headline(answer)
     (largest,) = efficiency_words(answer)
-    assert largest.startswith("GPUs 0 and 1 at batch 4,096: 1.8")
-    assert "times the throughput of GPU 0, a strong efficiency of 9" in largest
+    assert "batch 4,096: 1.8" in largest
+    assert "efficiency of 9" in largest
 
 
-def test_working_together_is_named_as_the_cause_with_its_all_reduce() -> None:
-    text = said(NEVER, trace=(32, 4096))
-    assert "Why GPUs 0 and 1 are slower at batch 4,096: the strong efficiency of " in text
-    assert "Most is lost to working together: all-reduce, launching the step" in text
-    assert "The all-reduce of GPUs 0 and 1 takes 73 % (72 to 73) of a step at batch 4,096 (traced)." in text
-    assert (
-        "with one all-reduce in 4 steps of batch 4,096, which then update the weights together, steps are at most"
-        in text
-    )
-    assert "2.22 times as fast (predicted from the traced share). It takes a training loop of your own" in text
-    assert "A larger batch a replica than measured may help GPUs 0 and 1: with 16 samples a replica the" in text
-    assert "Use GPU 0 alone: it is faster at every batch size measured." in text
-    assert codes(NEVER, trace=(32, 4096)) == ["batch", "accumulate", "fewer"]
+class Slow(Truth):
+    """Truth in which working together costs as much of every step, and hardly less of the largest."""
+
+    def step_ms(self, batch: float, replicas: int) -> float:
+        slower = 1.0 if replicas == 1 else 2.09 if batch < 4096 else 2.02
+        return self.one.step_ms(batch / replicas) * slower
 
 
-def test_too_little_work_a_replica_is_named_as_the_cause() -> None:
-    text = said(ALL_FIXED)
-    assert "Most is lost to the smaller batch a replica, where the fixed cost of a step weighs more." in text
-    assert "Why GPUs 0 and 1 are no faster at batch 4,096" in text  # a tie
-    assert "what GPU 0 keeps with 2,048 samples in place of 4,096" in text
+@pytest.mark.parametrize(
+    ("truth", "options", "remedies", "sentences"),
+    [
+        pytest.param(NEVER, {"trace": (32, 4096)}, ["batch", "accumulate", "fewer"], [
+            "Why GPUs 0 and 1 are slower at batch 4,096: the strong efficiency of ",
+            "Most is lost to working together: all-reduce, launching the step",
+            "The all-reduce of GPUs 0 and 1 takes 73 % (72 to 73) of a step at batch 4,096 (traced).",
+            "with one all-reduce in 4 steps of batch 4,096, which then update the weights together, steps are at most",
+            "2.22 times as fast (predicted from the traced share). It takes a training loop of your own",
+            "A larger batch a replica than measured may help GPUs 0 and 1: with 16 samples a replica the",
+            "Use GPU 0 alone: it is faster at every batch size measured.",
+        ], id="working together is the cause, with its all-reduce"),
+        pytest.param(ALL_FIXED, {}, None, [
+            "Most is lost to the smaller batch a replica, where the fixed cost of a step weighs more.",
+            "Why GPUs 0 and 1 are no faster at batch 4,096",
+            "what GPU 0 keeps with 2,048 samples in place of 4,096",
+        ], id="too little work per replica is the cause"),
+        pytest.param(TRUTH, {}, ["batch"], [
+            "A larger batch a replica helps GPUs 0 and 1: with 2,048 samples a replica (batch 4,096) the",
+        ], id="a larger batch helps"),
+        pytest.param(Slow(one=Curve(0.01, 0.004)), {"noise": 0.007}, None, [
+            "It is not clear that a larger batch a replica helps GPUs 0 and 1: with 2,048 s",
+        ], id="no batch is clearly better"),
+        pytest.param(Slow(one=Curve(0.01, 0.004)), {"batches": BATCHES[:-1], "noise": 0.007}, ["fewer"], [],
+                     id="not higher at the largest batch"),
+        pytest.param(NEVER, {}, ["batch", "fewer"], [
+            "The all-reduce of GPUs 0 and 1 was not measured; with all else of working together it takes at most",
+        ], id="without a trace"),
+        pytest.param(NEVER, {"trace": BATCHES}, None, ["gradient_accumulation_steps fails on several devices."],
+                     id="accumulation in TensorFlow"),
+        pytest.param(NEVER, {"trace": BATCHES, "targets": JAX}, None, [
+            "sums the gradients of the devices in every step all the same.",
+        ], id="accumulation in JAX"),
+    ],
+)  # fmt: skip
+def test_causes_and_remedies(
+    truth: Truth, options: dict[str, Any], remedies: list[str] | None, sentences: list[str]
+) -> None:
+    text = said(truth, **options)
+    assert [sentence for sentence in sentences if sentence not in text] == []
+    assert remedies is None or codes(truth, **options) == remedies
 
 
-def test_a_larger_batch_a_replica_is_what_helps_where_the_curves_say_so() -> None:
-    text = said(TRUTH)
-    assert "A larger batch a replica helps GPUs 0 and 1: with 2,048 samples a replica (batch 4,096) the" in text
-    assert codes(TRUTH) == ["batch"]
-
-
-def test_where_no_batch_is_clearly_better_that_is_said() -> None:
-    class Slow(Truth):
-        """Truth in which working together costs as much of every step, and hardly less of the largest."""
-
-        def step_ms(self, batch: float, replicas: int) -> float:
-            slower = 1.0 if replicas == 1 else 2.09 if batch < 4096 else 2.02
-            return self.one.step_ms(batch / replicas) * slower
-
-    slow = Slow(one=Curve(0.01, 0.004))
-    assert "It is not clear that a larger batch a replica helps GPUs 0 and 1: with 2,048 s" in said(slow, noise=0.007)
-    assert codes(slow, batches=BATCHES[:-1], noise=0.007) == ["fewer"]  # not higher at the largest batch
-
-
-def test_without_a_trace_nothing_is_claimed_of_the_all_reduce() -> None:
-    text = said(NEVER)
-    assert "The all-reduce of GPUs 0 and 1 was not measured; with all else of working together it takes at most" in text
-    assert codes(NEVER) == ["batch", "fewer"]
+def test_an_all_reduce_that_no_trace_tells_is_no_number() -> None:
     untold = make_scaling_study(truth=NEVER)
     untold = untold.model_copy(update={"traces": (NEVER.traced(1, 2, 4096, told=False),)})
     assert only(scaling_answer(untold)).traced == ()
@@ -152,7 +159,7 @@ def test_what_accumulation_brings_is_no_more_than_working_together_costs() -> No
 def test_inference_has_no_all_reduce() -> None:
     work = scaling_plan().workload.model_copy(update={"mode": "infer"})
     text = said(NEVER, plan={"workload": work}, trace=(4096,))
-    assert "In inference GPUs 0 and 1 need no all-reduce." in text
+    assert "need no all-reduce" in text
     assert "accumulation" not in text
 
 
@@ -175,12 +182,12 @@ def test_of_several_counts_each_has_its_crossover_and_fewer_may_be_named() -> No
     assert two.verdict.kind == "crossover"
     assert four.verdict.ahead == "gpu:0"
     assert answer.answer.fastest is not None
-    assert remedies(answer)[-1].sentence.startswith("Use fewer devices: GPUs 0 and 1 are faster than GPUs 0 to 3 from")
+    assert remedies(answer)[-1].sentence.startswith("Use fewer devices:")
 
 
 def test_logical_cpus_are_a_try_out_from_the_first_word_and_get_no_advice() -> None:
     answer = scaling_answer(make_scaling_study(truth=NEVER, targets=LOGICAL))
-    assert headline(answer).startswith("Logical CPUs share the cores of one CPU: this tries the study out and shows no")
+    assert headline(answer).startswith("Logical CPUs share")
     assert efficiency_words(answer) == remedies(answer) == ()
     assert scaling_text(answer).startswith(headline(answer))
 
@@ -191,9 +198,7 @@ def test_too_few_rounds_claim_nothing() -> None:
     found = only(answer)
     assert all(one.low is None for one in (*found.strong, *found.weak))
     assert (found.slower, found.largest) == (None, None)
-    assert efficiency_words(answer) == (
-        "GPUs 0 and 1: too few rounds for an interval, so nothing is said of the efficiency.",
-    )
+    assert "too few rounds" in efficiency_words(answer)[0]
     assert reasons(answer) == remedies(answer) == ()
     with pytest.raises(UserError, match="no measured round"):
         scaling_answer(make_scaling_study(processes=0))
@@ -203,7 +208,7 @@ def test_a_different_compilation_is_said() -> None:
     study = make_scaling_study()
     assert notes(scaling_answer(study)) == ()
     (note,) = notes(scaling_answer(study.model_copy(update={"setups": setups("xla", "graph")})))
-    assert note.startswith("The step was compiled differently (GPU 0: XLA, GPUs 0 and 1: graph), as Keras chooses.")
+    assert "compiled differently" in note
     assert notes(scaling_answer(study.model_copy(update={"setups": setups("graph", "graph")}))) == ()
 
 
@@ -215,7 +220,7 @@ def test_what_failed_is_said_and_the_rest_stands() -> None:
     )
     cells = (*study.cells, Cell(target=0, batch=4096, outcome="out_of_memory", reason="Out of memory on GPU:0."))
     answer = scaling_answer(study.model_copy(update={"rounds": rounds, "cells": cells}))
-    assert notes(answer) == ("GPU 0 at batch 4,096: Out of memory on GPU:0.",)
+    assert "batch 4,096: Out" in notes(answer)[0]
     found = only(answer)
     assert found.strong[-1].batch == 2048
     assert found.weak[-1].batch == 4096
@@ -249,7 +254,5 @@ def test_the_export_holds_what_is_said_and_the_record() -> None:
     assert scaling_data(scaling_answer(several))["verdict"]["fastest"]
 
 
-def test_what_keras_s_own_accumulation_does_is_said_of_the_framework_that_was_measured() -> None:
+def test_every_framework_with_several_devices_has_its_sentence_on_accumulation() -> None:
     assert set(ACCUMULATING) == {name for name, known in FRAMEWORKS.items() if known.several is not None}
-    assert "gradient_accumulation_steps fails on several devices." in said(NEVER, trace=BATCHES)
-    assert "sums the gradients of the devices in every step all the same." in said(NEVER, targets=JAX, trace=BATCHES)

@@ -61,16 +61,16 @@ def test_a_batch_that_one_device_cannot_run_is_still_measured_on_several() -> No
 
 
 def test_where_nothing_can_be_compared_it_is_one_sentence() -> None:
-    with pytest.raises(StudyFailed, match="Planted fault: error at batch 32"):
+    with pytest.raises(StudyFailed, match="error at batch"):
         scaled(scaling_machine(faults=(Fault(1, 1, "error"),)))
-    with pytest.raises(StudyFailed, match="Planted fault: crashed while starting"):
+    with pytest.raises(StudyFailed, match="crashed while starting"):
         scaled(scaling_machine(start_faults={1: "crashed", 2: "crashed"}))
     assert LAUNCHED[-1].open_workers == 0
 
 
 def test_what_cannot_be_compared_any_more_ends_at_once_and_all_of_it_was_shown() -> None:
     seen: list[Progress] = []
-    with pytest.raises(StudyFailed, match="Planted fault: error at batch 32"):
+    with pytest.raises(StudyFailed, match="error at batch"):
         scaled(scaling_machine(faults=(Fault(0, 1, "error"),)), report=seen.append)
     assert seen[-1].elapsed_s < 10  # of 120
     shown = seen[-1].record

@@ -68,7 +68,7 @@ def test_what_a_lost_worker_had_not_read_says_why_and_the_host_is_still_measured
 def test_without_a_device_the_reason_is_kept() -> None:
     record = Device(GPU, "no such device").check()
     (failed,) = (check for check in run_checks(record) if check.status == "fails")
-    assert "There is no gpu:0" in failed.sentence
+    assert "no gpu:0" in failed.sentence
 
 
 def test_a_gpu_that_is_known_to_be_unusable_is_not_tried_and_its_sentence_kept(monkeypatch) -> None:

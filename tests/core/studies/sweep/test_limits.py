@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,7 @@ def refusal(changed: dict[str, Any]) -> str:
     ],
 )
 def test_a_list_longer_than_any_sweep_makes_it_is_refused(field: str, item: dict[str, Any], most: int) -> None:
-    assert f"{field}: Tuple should have at most {most} items" in refusal({field: [item] * (most + 1)})
+    assert re.search(rf"{field}: .*at most {most}", refusal({field: [item] * (most + 1)}))
 
 
 def test_traces_and_names_have_limits() -> None:
@@ -62,14 +63,14 @@ def test_the_first_wrong_item_ends_the_reading_of_a_list(monkeypatch: pytest.Mon
 
 def test_an_object_of_many_keys_and_a_number_of_many_digits_are_refused() -> None:
     assert f"{MAX_KEYS + 1:,} keys" in refusal({"environment": {str(i): 0 for i in range(MAX_KEYS + 1)}})
-    assert "A whole number in the file is too large" in refusal({"elapsed_s": 10**300})
-    assert "A whole number in the file is too large" in refusal({"setups": [[[-(10**30)]]]})
+    assert "is too large" in refusal({"elapsed_s": 10**300})
+    assert "is too large" in refusal({"setups": [[[-(10**30)]]]})
 
 
 def test_a_text_that_is_no_record_is_not_read_once_for_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(Record, "from_data", classmethod(lambda cls, _: read.append(cls.__name__)))
-    with pytest.raises(UserError, match="no study of any kind"):
+    with pytest.raises(UserError, match="no study of"):
         read_any(json.dumps({"rounds": [], "surprise": 1}))
     assert read == []
     read_record(SWEEP, json.dumps(RUN))
@@ -83,19 +84,19 @@ def test_more_starts_than_a_days_budget_holds_are_refused(
     run = run_of(lambda _: 2.0, (1, 2), processes=6, rounds=1)
     assert read_run(run.to_json().encode(), "run.json") == run
     monkeypatch.setattr(observations, limit, most)
-    with pytest.raises(UserError, match="in 6 starts at 2 batch sizes; accepted are"):
+    with pytest.raises(UserError, match="in 6 starts"):
         read_run(run.to_json().encode(), "run.json")
-    with pytest.raises(UserError, match="in 6 starts at 2 batch sizes"):
+    with pytest.raises(UserError, match="in 6 starts"):
         analyse(run)
     rows = [f"{target},1,{process},{process},1.5" for process in range(12) for target in "ab"]
-    with pytest.raises(UserError, match="in 12 starts at 1 batch sizes"):
+    with pytest.raises(UserError, match="in 12 starts"):
         read_run("\n".join(["target,batch,round,process,step_ms", *rows]).encode(), "run.csv")
 
 
 def test_a_header_of_many_columns_is_refused_before_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     monkeypatch.setattr(imports, "_one_line", lambda text: looked.append(text) or text)
-    with pytest.raises(UserError, match=r"names 1,003 columns; at most 1,000"):
+    with pytest.raises(UserError, match="1,003 columns"):
         read_run(("target,batch,step_ms" + "," * 1_000).encode(), "run.csv")
     assert len(looked) <= 1  # only the refusal itself
 

@@ -44,7 +44,7 @@ def test_every_preset_of_a_machine_is_a_plan(name: str, here: Here) -> None:
 
 
 def test_a_preset_that_the_machine_lacks_is_refused_with_what_it_needs() -> None:
-    with pytest.raises(UserError, match="“GPU precisions” needs a GPU, and none was found that can be used"):
+    with pytest.raises(UserError, match="needs a GPU"):
         preset_targets("precisions", NO_GPU)
 
 

@@ -89,7 +89,7 @@ def test_inference_has_no_exchange_to_pay_for() -> None:
 
 def test_a_plan_of_which_a_target_could_run_nothing_is_refused() -> None:
     three = Target(device="gpu:0+1+2")
-    with pytest.raises(ValidationError, match=re.escape("among the 3 devices of gpu:0+1+2; choose a batch size that")):
+    with pytest.raises(ValidationError, match=re.escape("devices of gpu:0+1+2")):
         plan("1:1024", targets=(ONE, three))
     assert plan("3:768", targets=(ONE, three)).batch_multiple == 3
     assert plan("12:768", targets=(Target(device="gpu:0+1+2+3"), three)).batch_multiple == 12
@@ -105,32 +105,32 @@ def test_logical_devices_are_said_to_show_no_speed_up() -> None:
     law = Mirrored(Curve(0.3, 0.02), exchange_ms=0.1)
     found = sweep(Machine((), law=law), plan("2:64", targets=(Target(), Target(device="cpu:2")), trace=False))
     texts = {warning.code: warning.text for warning in analyse(found).verdict.warnings}
-    assert texts["logical_1"].startswith("2 logical CPUs share the cores of one CPU")
+    assert texts["logical_1"].startswith("2 logical CPUs")
     assert not [code for code in {w.code for w in analyse(found).verdict.warnings} if code == "logical_0"]
     both = (Target(device="cpu:2"), Target(device="cpu:2", framework="jax"))
     found = sweep(Machine((), law=law), plan("2:64", targets=both, trace=False))
     texts = {warning.code: warning.text for warning in analyse(found).verdict.warnings}
-    assert texts["logical_1"].startswith("JAX: 2 logical CPUs share the cores of one CPU")
+    assert texts["logical_1"].startswith("JAX: 2 logical")
 
 
 def test_studies_of_one_device_refuse_several_with_a_sentence() -> None:
     asked = {"workload": Workload(network="784-128-10"), "target": TWO}
-    with pytest.raises(ValidationError, match="searched on one device at a time; choose gpu:0 in place of"):
+    with pytest.raises(ValidationError, match="choose gpu:0"):
         MemoryPlan(**asked, limit_bytes=10**9)
-    with pytest.raises(ValidationError, match="noise scale is measured on one device at a time"):
+    with pytest.raises(ValidationError, match="noise scale"):
         NoisePlan(**asked)
 
 
 def test_a_diagnosis_of_several_devices_tries_what_runs_there(run: Run) -> None:
     arms, skipped = arms_for(run, 1, 64)
     assert {family(arm.code) for arm in arms} == {"as", "precision", "batch"}
-    assert skipped["xla"] == skipped["steps"] == "On several devices Keras runs a graph, one step a call."
+    assert "several devices" in skipped["xla"] == skipped["steps"]
     jax = sweep(Machine(("gpu:0", "gpu:1"), law=LAW), plan("16:64", targets=tuple(
         target.model_copy(update={"framework": "jax"}) for target in (ONE, TWO)), trace=False))  # fmt: skip
     arms, skipped = arms_for(jax, 1, 64)
     assert {family(arm.code) for arm in arms} == {"as", "precision", "batch"}
-    assert skipped["xla"] == "The step is compiled by XLA already."
-    assert skipped["graph"] == "JAX has no execution “graph”."
+    assert "XLA already." in skipped["xla"]
+    assert "no execution" in skipped["graph"]
 
 
 def test_each_gpu_holds_the_network_and_its_share_and_logical_cpus_hold_all_of_it_in_one_process() -> None:
