@@ -66,13 +66,7 @@ def test_the_answer_comes_first_with_its_label_and_numbers_then_charts_and_table
     assert list(host["operation"]) == ["model/Where", "model/Unique", "while/IteratorGetNext"]
 
 
-def test_a_cpu_target_has_operations_and_says_why_it_has_no_placement_table(engine: Any) -> None:
-    at = open_run(engine, *TRACED, target="first")
-    assert len(at.dataframe) == 2, "operations, and the machine"
-    says(at, "during 70 %", "the host itself")
-
-
-def test_the_choice_of_target_and_batch_goes_into_the_address(engine: Any) -> None:
+def test_the_choice_of_target_and_batch_goes_into_the_address_and_a_cpu_has_operations(engine: Any) -> None:
     at = open_run(engine, *TRACED)
     assert (at.query_params["target"], at.query_params["batch"]) == ("2", "32")
     batch_choice(at).select(1024).run()
@@ -81,6 +75,8 @@ def test_the_choice_of_target_and_batch_goes_into_the_address(engine: Any) -> No
     target_choice(at).set_value(0).run()
     assert at.header[0].value.startswith("At batch 8 ")
     assert (at.query_params["target"], at.query_params["batch"]) == ("1", "8")
+    assert len(at.dataframe) == 2, "operations, and the machine"
+    says(at, "during 70 %", "the host itself")
 
 
 @pytest.mark.parametrize(
@@ -108,13 +104,10 @@ def test_a_trace_not_to_be_trusted_is_marked_and_explained(engine: Any) -> None:
 
 def test_a_trace_that_lost_events_is_not_to_be_trusted_and_what_else_is_to_know_of_it_is_shown(engine: Any) -> None:
     notes = ("The profiler says: 7 events dropped.", "XLA runs its kernels [one] by *one* under the profiler.")
-    at = open_run(engine, gpu_cell(32, ratio=1.0, dropped_events=7, notes=notes))
+    at = open_run(engine, gpu_cell(32, ratio=1.0, dropped_events=7, retraces=2, notes=notes))
     assert "lost 7 events" in at.warning[0].value
+    assert "again 2 times" in text_of(at)
     assert "  \n".join(map(plain, notes)) in [caption.value for caption in at.caption]
-
-
-def test_functions_traced_again_are_warned_about(engine: Any) -> None:
-    assert "again 2 times" in text_of(open_run(engine, gpu_cell(retraces=2)))
 
 
 @pytest.mark.parametrize(

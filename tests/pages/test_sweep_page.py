@@ -27,24 +27,20 @@ def button(at: AppTest) -> Any:
     return at.button(key="measure_sweep")
 
 
-def test_the_example_has_meaning_at_once_until_there_is_a_run(engine: Any) -> None:
+def test_the_example_has_meaning_at_once_and_without_gpu_threads_are_proposed(engine: Any) -> None:
     at = open_page()
     says(at, "Finished example", "670 thousand parameters", "3.21 million FLOPs", "4.14 kB", "1,024 (modelled)")
     assert "faster from batch" in at.header[0].value
     assert chart_titles(at) == ["<b>Speed-up and crossover</b>"]
     assert not button(at).disabled
     assert not engine.jobs.started
+    says(at, "No GPU", "requirements-gpu.txt", "Install the driver.")
+    assert [str(t) for t in start(engine, at, "sweep").plan.targets] == ["cpu,threads=1", "cpu,threads=2"]
     keep(engine.store, make_run(3))
     assert "Your newest run" in text_of(open_page())
 
 
-def test_without_gpu_the_page_says_so_and_proposes_threads(engine: Any) -> None:
-    at = open_page()
-    says(at, "No GPU", "requirements-gpu.txt", "Install the driver.")
-    assert [str(t) for t in start(engine, at, "sweep").plan.targets] == ["cpu,threads=1", "cpu,threads=2"]
-
-
-def test_choices_become_the_plan(engine: Any) -> None:
+def test_choices_survive_a_visit_to_another_page_and_become_the_plan(engine: Any) -> None:
     at = open_page()
     at.number_input(key="form_mlp_depth").set_value(3)
     at.number_input(key="form_mlp_width").set_value(64)
@@ -59,6 +55,8 @@ def test_choices_become_the_plan(engine: Any) -> None:
     at.number_input(key="form_step_width").set_value(10.0)
     at.number_input(key="form_crossover_width").set_value(50.0)
     at.text_input(key="form_name").set_value("Mine").run()
+    at.switch_page("pages/method.py").run()
+    at.switch_page("pages/sweep.py").run()
     run = start(engine, at, "sweep")
     plan = run.plan
     assert plan.workload.network.name == "784-64-64-64-10"
@@ -69,24 +67,16 @@ def test_choices_become_the_plan(engine: Any) -> None:
     assert (plan.budget_s, plan.step_width, plan.crossover_width, run.name) == (33.0, 0.1, 0.5, "Mine")
 
 
-def test_code_is_no_family_of_the_form_and_the_perceptron_is_its_first() -> None:
-    family = open_page().selectbox(key="form_family")
-    assert family.value == "mlp"
-    assert set(families()) - set(known_to(family)) == {"code"}
-
-
 def errors(at: AppTest) -> list[str]:
     """Return the sentences beside fields, as they are read on the page."""
     return [html.unescape(error.value).replace("\\", "") for error in at.error]
 
 
-def known_to(family: Any) -> list[str]:
-    """Return the names of the families whose titles a selectbox shows."""
-    return [name for name, kind in families().items() if kind.title in family.options]
-
-
-def test_each_family_has_its_presets_and_sizes_with_a_plan_at_once(engine: Any) -> None:
+def test_each_family_but_code_has_its_presets_and_sizes_with_a_plan_at_once(engine: Any) -> None:
     at = open_page()
+    form = at.selectbox(key="form_family")
+    assert form.value == "mlp"
+    assert {name for name, kind in families().items() if kind.title not in form.options} == {"code"}
     at.number_input(key="form_high").set_value(2)
     for family, kind in families().items():
         if kind.presets:
@@ -217,16 +207,13 @@ def test_starting_takes_what_is_loaded_out_of_the_garbage_collectors_way(
         gc.unfreeze()
 
 
-def test_before_the_first_round_the_page_says_what_happens(engine: Any) -> None:
+def test_a_sweep_is_watched_until_its_end_shows_its_verdict(engine: Any) -> None:
     engine.jobs.show(sweeping(make_run(5, status="running").model_copy(update={"rounds": ()})))
     at = open_page()
     assert "The first estimate" in text_of(at)
     assert not chart_titles(at)
-
-
-def test_the_end_of_a_sweep_shows_its_verdict(engine: Any) -> None:
     engine.jobs.show(sweeping(make_run(5, processes=4, status="running")))
-    at = open_page()
+    at.run()
     says(at, "Estimate so far")
     assert "batch sizes measured" in at.progress[0].text
     assert chart_titles(at)[0] == "<b>Speed-up and crossover</b>"
@@ -309,14 +296,6 @@ def test_a_history_that_was_set_aside_is_said_on_every_page(engine: Any, monkeyp
     monkeypatch.setattr(engine.store._database, "notice", notice)
     for page in ("", "sweep", "history"):
         assert notice in [w.value for w in open_page(page).warning]
-
-
-def test_choices_survive_a_visit_to_another_page() -> None:
-    at = open_page()
-    at.number_input(key="form_high").set_value(256).run()
-    at.switch_page("pages/method.py").run()
-    at.switch_page("pages/sweep.py").run()
-    assert at.number_input(key="form_high").value == 256
 
 
 def test_a_store_that_fails_later_is_said_on_the_page(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import bisect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from core.base.evidence import CardUse, ClockReason
@@ -114,7 +113,3 @@ class SimulatedMeter:
 
     def close(self) -> None:
         self.closed += 1
-
-
-def is_rising(values: list[float]) -> bool:
-    return all(a < b for a, b in pairwise(values))
