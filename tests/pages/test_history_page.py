@@ -249,7 +249,7 @@ def test_the_file_of_a_study_comes_back_recorded_and_once(engine: Any, kind: str
     engine.store.purge(timedelta(seconds=-1))
     assert f"Imported {words}." in upload()
     assert "Open" in [link.label for link in at.page_link]
-    assert f"{sentence_case(words)} is already here, recorded;" in upload()
+    assert f"{sentence_case(words)} is already here," in upload()
     (found,) = engine.store.summaries(kind)
     engine.store.delete(found.id)
     assert f"{sentence_case(words)} was here already" in upload()
