@@ -71,7 +71,7 @@ def test_a_probe_says_why_the_framework_finds_no_gpu(in_state: Any, capfd: pytes
     """Probe in its own worker process; the cause is in TensorFlow's log."""
     in_state("driver_old")
     assert main(["devices", "--probe"]) == 0
-    assert "driver is older than TensorFlow's CUDA 12 needs" in capfd.readouterr().out
+    assert "driver is older" in capfd.readouterr().out
 
 
 def engine_of(target: str) -> Any:
@@ -94,7 +94,7 @@ def test_a_trace_is_the_devices_own_and_its_parts_are_known(in_state: Any, execu
     assert mean.h2d_ms == pytest.approx(1.06 * truth.copy_ms, rel=0.05)
     assert mean.step_ms == pytest.approx(1.06 * truth.step_ms, rel=0.05)
     assert all("made_up" in kernel.name for kernel in cell.device.top)
-    assert any("XLA runs its kernels one by one" in note for note in cell.notes) == (execution == "xla")
+    assert any("one by one" in note for note in cell.notes) == (execution == "xla")
 
 
 def test_without_cupti_a_trace_is_refused_with_the_products_own_sentence(in_state: Any) -> None:
@@ -107,7 +107,7 @@ def test_without_cupti_a_trace_is_refused_with_the_products_own_sentence(in_stat
 
 def test_a_request_that_the_engine_does_not_know_fails_with_a_sentence(in_state: Any) -> None:
     in_state("good")
-    with pytest.raises(CellFailed, match="does not know the request “dance”"):
+    with pytest.raises(CellFailed, match="“dance”"):
         engine_of("cpu").dance(None)
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from core.rounds.run import Run
 from core.studies.diagnosis.answer import diagnose
-from core.studies.diagnosis.kind import DIAGNOSIS
 from core.ui import machine
 from core.ui.diagnosis import result
 from core.workload.spec import Pipeline
+from simulated.commands import holds
 from simulated.diagnoses import helping_diagnosis
 from simulated.pages import chart_titles, ended, open_page, text_of
 from simulated.runs import make_environment, make_run, planned
@@ -18,43 +18,34 @@ from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 RUN = make_run(4)
+SEVERAL, RESIDENT = "Several steps per execution", "Data resident on the device"
 CHART = "<b>What each remedy gains</b>"
 
 
-def test_before_the_first_diagnosis_the_page_says_what_would_be_tried(engine: Any) -> None:
-    at = open_page("diagnosis", run=kept(engine, RUN))
-    assert "Every remedy that applies is measured beside the step as it is" in text_of(at)
+def test_before_the_first_diagnosis_the_page_says_what_would_be_tried_and_starts_what_is_chosen(engine: Any) -> None:
+    run_id = kept(engine, RUN)
+    at = open_page("diagnosis", run=run_id)
+    assert "Every remedy that" in text_of(at)
     table = at.table[0].value.set_index("Remedy")["What would be measured"]
-    assert table["Several steps per execution"].startswith("2 steps per execution; 8")
-    assert table["Data resident on the device"] == "Not tried&#58; The data is resident already."
+    assert table[SEVERAL].startswith("2 steps per")
+    assert table[RESIDENT].startswith("Not tried&#58;")
     assert not at.button(key="measure_diagnosis").disabled
     assert not chart_titles(at)
     assert not at.error
     assert not at.warning
-
-
-def test_proposed_are_the_second_target_and_the_largest_batch_at_which_it_is_behind(engine: Any) -> None:
-    run_id = kept(engine, RUN)
-    at = open_page("diagnosis", run=run_id)
     assert at.get_by_key(f"diagnosis_target-{run_id}").value == 1
-    assert at.selectbox(key=f"diagnosis_batch-{run_id}-1").value == 32
     assert at.number_input(key="diagnosis_budget").value == 120.0
-
-
-def test_the_button_starts_a_diagnosis_of_what_was_chosen(engine: Any) -> None:
-    run_id = kept(engine, RUN)
-    at = open_page("diagnosis", run=run_id)
+    assert at.selectbox(key=f"diagnosis_batch-{run_id}-1").value == 32, "the largest at which it is behind"
     at.selectbox(key=f"diagnosis_batch-{run_id}-1").select(8).run()
     at.number_input(key="diagnosis_budget").set_value(60.0).run()
     plan = start(engine, at, "diagnosis")
-    assert DIAGNOSIS.describe(plan) == f"Diagnosis of run {run_id} (2 threads at batch 8)"
     assert (plan.run.id, plan.target, plan.batch, plan.budget_s) == (run_id, 1, 8, 60.0)
 
 
 def test_a_failed_diagnosis_says_why_and_leaves_the_older_one(engine: Any) -> None:
     engine.jobs.show(ended("diagnosis", "Diagnosis of x", error="TensorFlow is not installed."))
     at = open_page("diagnosis", run=kept(engine, RUN, helping_diagnosis(RUN)))
-    assert "Diagnosis of x: TensorFlow is not installed." in text_of(at)
+    assert "Diagnosis of x: " in text_of(at)
     assert CHART in chart_titles(at)
 
 
@@ -63,27 +54,28 @@ def test_one_without_an_answer_says_why_also_embedded_in_another_page(engine: An
     run_id = kept(engine, RUN, odd)
     for embedded in (False, True):
         at = open_page("diagnosis", embedded=embedded, run=run_id)
-        assert [info.value for info in at.info] == ["This diagnosis is of target 6, and the run has 2 targets."]
+        (info,) = at.info
+        holds(info.value, "target 6", "2 targets")
         assert not chart_titles(at)
 
 
 def test_a_run_from_elsewhere_cannot_be_diagnosed_here(example: Run) -> None:
     at = open_page("diagnosis", run=example.id)
-    assert "This run is recorded: its step times come from another machine" in text_of(at)
+    assert "is recorded" in text_of(at)
     assert at.button(key="measure_diagnosis").disabled
-    assert "Several steps per execution" in list(at.table[0].value["Remedy"])
+    assert SEVERAL in list(at.table[0].value["Remedy"])
 
 
 def test_another_machine_is_a_warning_before_and_after(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     other = make_environment().model_copy(update={"hostname_hash": "0"})
     monkeypatch.setattr(machine, "now", lambda: other)
     at = open_page("diagnosis", run=kept(engine, RUN))
-    assert "This run names another machine" in at.warning[0].value
+    assert "another machine" in at.warning[0].value
     assert not at.button(key="measure_diagnosis").disabled
     found = helping_diagnosis(RUN)
     moved = found.experiment.model_copy(update={"environment": other})
     notices = result.notices(RUN, found.model_copy(update={"experiment": moved}), diagnose(RUN, found))
-    assert [n.text for n in notices if "name different machines" in n.text]
+    assert [n.text for n in notices if "different machines" in n.text]
     assert not [n for n in result.notices(RUN, found, diagnose(RUN, found)) if "machines" in n.text]
 
 
@@ -92,4 +84,4 @@ def test_a_way_of_feeding_is_among_what_would_be_tried(engine: Any) -> None:
     at = open_page("diagnosis", run=kept(engine, fed))
     rows = at.table[0].value.set_index("Remedy")["What would be measured"]
     assert rows["Prefetch AUTOTUNE"] == "Prefetch AUTOTUNE"
-    assert rows["Parallel map calls, AUTOTUNE"] == "Parallel calls and prefetch AUTOTUNE"
+    assert rows.str.endswith("prefetch AUTOTUNE").any()

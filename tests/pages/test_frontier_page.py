@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.studies.frontier.record import Setting
+from core.studies.frontier.answer import frontier_answer, reading
+from core.studies.frontier.record import Axis, FrontierStudy, Setting
 from simulated.commands import holds
 from simulated.frontier_studies import make_frontier_plan, make_frontier_study
 from simulated.pages import chart_titles, open_page, running, says, text_of, unfold
@@ -14,7 +15,8 @@ from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("no_example")
 PAGE = "frontier"
-CHART = "<b>Which target is faster, at depth 2</b>"
+FASTER, WHERE = "<b>Which target is faster, at depth {}</b>", "<b>Where 2 threads are clearly faster, at batch {}</b>"
+CHART = FASTER.format(2)
 SETTINGS = "Every setting that was visited"
 FLAT = make_frontier_plan(depths=(2,), point=None)
 
@@ -27,11 +29,9 @@ def chart_of(at: AppTest) -> dict[str, Any]:
 def test_before_anything_was_measured_the_page_says_what_will_be() -> None:
     at = open_page(PAGE)
     text = text_of(at)
-    holds(text, "What will be measured", "the map is interpolated")
-    assert list(at.table[0].value["Values"]) == [
-        "1, 2, 4, 8", "32, 64, 128, 256, 512, 1,024, 2,048", "1, 4, 16, 64, 256, 1,024",
-    ]  # fmt: skip
-    holds(text, "The map has 168 settings (4 × 7 × 6)", "(modelled)")
+    holds(text, "will be measured", "is interpolated")
+    assert [len(values.split(", ")) for values in at.table[0].value["Values"]] == [4, 7, 6]
+    holds(text, "168 settings", "(modelled)")
     assert not chart_titles(at)
     assert not at.button(key="measure_frontier").disabled
 
@@ -73,57 +73,55 @@ def test_a_running_study_shows_its_map_so_far_and_no_older_result(engine: Any) -
     at = open_page(PAGE)
     assert chart_titles(at) == [CHART]
     assert "Estimate so far" in text_of(at)
-    assert "Every setting that was visited" not in text_of(at)
+    assert SETTINGS not in text_of(at)
 
 
 def test_too_few_settings_so_far_are_no_map(engine: Any) -> None:
     engine.jobs.show(running(PAGE, record=make_frontier_study(settings=(0, 40))))
     at = open_page(PAGE)
     assert not chart_titles(at)
-    assert "The first map appears with the first settings" in text_of(at)
+    assert "The first map" in text_of(at)
 
 
 def test_the_result_is_verdict_read_outs_map_table_and_method(engine: Any) -> None:
     study = make_frontier_study(label="measured")
     keep(engine, PAGE, study)
     at = open_page(PAGE)
-    assert at.title[0].value == "At which sizes are 2 threads faster than 1 thread?"
     assert not at.dataframe
     unfold(at, SETTINGS, "How it was measured")
     text = text_of(at)
-    assert at.header[0].value.startswith("At depth 2, width 128, batch 32, 2 threads are ")
-    holds(text, "At depth 2 and batch 32, 2 threads are faster from width",
-          "At depth 2 and width 128, 2 threads are faster from batch")  # fmt: skip
+    assert frontier_answer(study).sentence.startswith(at.header[0].value.replace("&#58;", ":").replace("\u00a0", " "))
+    says(at, *(read_out(study, axis) for axis in ("width", "batch")))
     assert chart_titles(at) == [CHART]
     rows = next(frame.value for frame in at.dataframe if "Faster" in frame.value)
     assert len(rows) == len(study.measured)
     assert set(rows["Outcome"]) == {"measured"}
-    holds(text, "Settings measured 25 of 75", "Starts of the workers 3",
-          "Every setting of the map in every start would have taken about 5 min 40 s (modelled",
-          "Example CPU")  # fmt: skip
+    holds(text, "measured 25 of", "workers 3", "5 min 40", "Example CPU")
 
 
-def test_the_map_follows_the_slider_and_the_choice_of_axes(engine: Any) -> None:
-    study_id = keep(engine, PAGE, make_frontier_study())
+def read_out(study: FrontierStudy, axis: Axis, **place: int) -> str:
+    answer = frontier_answer(study)
+    return reading(answer, axis, answer.at._replace(**place)).sentence
+
+
+def test_the_map_and_what_is_read_out_follow_the_slider_and_the_choice_of_axes(engine: Any) -> None:
+    study = make_frontier_study()
+    study_id = keep(engine, PAGE, study)
     at = open_page(PAGE)
-    assert chart_titles(at) == ["<b>Which target is faster, at depth 2</b>"]
-    at.select_slider(key=f"frontier_at_depth-{study_id}").set_value(1).run()
-    assert chart_titles(at) == ["<b>Which target is faster, at depth 1</b>"]
-    assert "At depth 1 and batch 32, 2 threads are faster from width" in text_of(at)
-    at.get_by_key(f"frontier_fixed-{study_id}").set_value("batch").run()
-    assert chart_titles(at) == ["<b>Where 2 threads are clearly faster, at batch 32</b>"]
-    axes = {chart_of(at)["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")}
-    assert axes == {"Depth (hidden layers)", "Width (units a layer)"}
-    at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(64).run()
-    assert chart_titles(at) == ["<b>Where 2 threads are clearly faster, at batch 64</b>"]
-
-
-def test_where_it_is_read_out_changes_the_sentences_and_not_the_map(engine: Any) -> None:
-    study_id = keep(engine, PAGE, make_frontier_study())
-    at = open_page(PAGE)
+    assert chart_titles(at) == [CHART]
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(16).run()
-    assert "At depth 2 and batch 16, 2 threads are faster from width" in text_of(at)
-    assert chart_titles(at) == ["<b>Which target is faster, at depth 2</b>"]
+    says(at, read_out(study, "width", batch=16))
+    assert chart_titles(at) == [CHART]
+    at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(32)
+    at.select_slider(key=f"frontier_at_depth-{study_id}").set_value(1).run()
+    assert chart_titles(at) == [FASTER.format(1)]
+    says(at, read_out(study, "width", depth=1))
+    at.get_by_key(f"frontier_fixed-{study_id}").set_value("batch").run()
+    assert chart_titles(at) == [WHERE.format(32)]
+    axes = {chart_of(at)["layout"][axis]["title"]["text"].split()[0] for axis in ("xaxis", "yaxis")}
+    assert axes == {"Depth", "Width"}
+    at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(64).run()
+    assert chart_titles(at) == [WHERE.format(64)]
 
 
 def test_a_plan_of_two_axes_has_no_choice_of_axes_and_no_third_slider(engine: Any) -> None:
@@ -131,22 +129,23 @@ def test_a_plan_of_two_axes_has_no_choice_of_axes_and_no_third_slider(engine: An
     at = open_page(PAGE)
     assert chart_titles(at) == [CHART]
     assert {s.key for s in at.select_slider} == {f"frontier_at_{axis}-{study_id}" for axis in ("width", "batch")}
-    assert not at.get("button_group") or "Axes of the map" not in text_of(at)
+    assert f"frontier_fixed-{study_id}" not in [group.key for group in at.button_group]
 
 
 def test_a_plan_of_one_axis_has_no_map_and_says_so(engine: Any) -> None:
     plan = make_frontier_plan(depths=(2,), widths=(128,), point=None)
-    keep(engine, PAGE, make_frontier_study(plan, settings=range(5)))
+    study = make_frontier_study(plan, settings=range(5))
+    keep(engine, PAGE, study)
     at = open_page(PAGE)
     assert not chart_titles(at)
-    says(at, "One axis alone varies", "At depth 2 and width 128, 2 threads are faster from batch")
+    says(at, "One axis alone", read_out(study, "batch"))
 
 
 def test_a_setting_that_failed_stands_in_the_notices_and_the_table(engine: Any) -> None:
-    keep(engine, PAGE, make_frontier_study(failed={74: "The worker ran out of memory."}))
+    reason = "The worker ran out of memory."
+    keep(engine, PAGE, make_frontier_study(failed={74: reason}))
     at = unfold(open_page(PAGE), SETTINGS)
-    said = "Depth 4, width 512, batch 256 on 1 thread: out of memory. The worker ran out of memory."
-    assert said in text_of(at)
+    says(at, "256 on 1 thread", reason)
     rows = next(frame.value for frame in at.dataframe if "Faster" in frame.value)
-    assert rows.iloc[-1]["Outcome"] == "out of memory: The worker ran out of memory."
+    assert rows.iloc[-1]["Outcome"] == f"out of memory: {reason}"
     assert rows.iloc[-1]["Speed-up"] == ""

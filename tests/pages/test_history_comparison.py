@@ -6,10 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.workload.spec import Target
-from simulated.pages import keep, open_page, text_of, titles
+from simulated.pages import keep, open_page, says, text_of, titles
 from simulated.runs import make_run, planned
 
 pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
+TITLE, AGAINST = "{} runs compared: speed-up by batch size", "1 thread against 2 threads"
 
 
 @pytest.mark.parametrize("count", [2, 3, 6])
@@ -18,16 +19,16 @@ def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, s
     at = open_page("history")
     select(at, *range(count))
     at.button(key="compare").click().run()
-    assert titles(at) == [f"{count} runs compared: speed-up by batch size"]
+    assert titles(at) == [TITLE.format(count)]
     table = at.table[0].value
     assert list(table[""]) == [*"ABCDEF"[:count]]
-    assert set(table["Targets"]) == {"1 thread against 2 threads"}
+    assert set(table["Targets"]) == {AGAINST}
     assert all("faster from batch" in verdict for verdict in table["Verdict"])
     assert [link.label for link in at.page_link if link.label.startswith("Open")] == [
         f"Open {letter}" for letter in "ABCDEF"[:count]
     ]
-    assert "B against A: the crossover is at batch" in text_of(at)
-    assert "Same network, targets, machine and pipeline." in text_of(at)
+    assert "B against A: " in text_of(at)
+    assert "Same network, " in text_of(at)
     assert not at.warning
     again = compared(*reversed(ids))  # another user at the same address
     assert at.query_params["compare"] in (again.query_params["compare"], *again.query_params["compare"])
@@ -39,10 +40,10 @@ def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, s
 def test_a_comparison_is_shown_without_menus_and_a_list_is_not(engine: Any) -> None:
     ids = ",".join(keep(engine.store, make_run(seed)) for seed in (1, 2))
     at = open_page("history", embedded=True, compare=ids)
-    assert titles(at) == ["2 runs compared: speed-up by batch size"]
+    assert titles(at) == [TITLE.format(2)]
     assert not at.button
     at = open_page("history", embedded=True)
-    assert "Only a comparison has an embedded view" in text_of(at)
+    assert "an embedded view" in text_of(at)
     assert not at.dataframe
     assert not at.button
 
@@ -55,25 +56,25 @@ def test_what_differs_between_compared_runs_is_said(engine: Any) -> None:
     first = keep(engine.store, make_run(1))
     run = planned(make_run(2), targets=(Target(threads=1), Target(threads=2, execution="xla")))
     at = compared(keep(engine.store, run), first)
-    assert "Different targets. A: 1 thread against 2 threads, XLA; B: 1 thread against 2 threads." in text_of(at)
+    says(at, "Different targets", f"A: {AGAINST}, XLA; B: {AGAINST}.")
 
 
 def test_a_run_without_rounds_is_left_out_of_a_comparison(engine: Any) -> None:
     ids = [keep(engine.store, make_run(seed)) for seed in (1, 2)]
     ids.append(keep(engine.store, make_run(3).model_copy(update={"rounds": (), "cells": ()})))
     at = compared(*ids)
-    assert "made from seed 3” has no rounds" in at.warning[0].value
-    assert titles(at) == ["2 runs compared: speed-up by batch size"]
+    assert "seed 3” has" in at.warning[0].value
+    assert titles(at) == [TITLE.format(2)]
     at = compared(*ids[1:])
     assert not titles(at)
-    assert "Fewer than two of these runs can be compared." in text_of(at)
+    assert "Fewer than two" in text_of(at)
 
 
 def test_an_address_may_name_what_is_not_here(engine: Any) -> None:
     at = compared("nowhere", "<b>x", keep(engine.store, make_run(1)))
-    assert [error.value.startswith("There is no run") for error in at.error] == [True, True]
+    assert ["no run" in error.value for error in at.error] == [True, True]
     at = compared(*(keep(engine.store, make_run(seed)) for seed in range(2, 10)))
-    assert "Only the first 6 of 8 runs are compared." in text_of(at)
+    assert "6 of 8" in text_of(at)
 
 
 def test_more_than_six_runs_are_not_compared(engine: Any, select: Any) -> None:
@@ -82,5 +83,5 @@ def test_more_than_six_runs_are_not_compared(engine: Any, select: Any) -> None:
     at = open_page("history")
     select(at, *range(7))
     assert at.button(key="compare").disabled
-    assert "7 rows selected; two to 6 sweeps can be compared." in text_of(at)
+    assert "7 rows selected" in text_of(at)
     assert at.button(key="delete").label == "Delete 7 rows"

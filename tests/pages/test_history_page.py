@@ -1,6 +1,7 @@
 """The History page: every transition of a kept run, and imports that are refused without a trace."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,7 +21,7 @@ from core.ui.share import json_bytes
 from simulated.frontier_studies import make_frontier_study
 from simulated.kinds import RUN
 from simulated.noises import make_noise_study
-from simulated.pages import damage, keep, open_page, text_of
+from simulated.pages import damage, keep, open_page, says, text_of
 from simulated.pipelines import make_pipeline_experiment
 from simulated.runs import make_run
 from tests.support.study_pages import MADE
@@ -28,15 +29,16 @@ from tests.support.study_pages import keep as keep_study
 
 pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 every_kind = pytest.mark.parametrize("kind", MADE)
+SEED = "784-128-10, made from seed"
 
 
 def names(at: AppTest) -> list[str]:
     return list(at.dataframe[0].value["name"]) if at.dataframe else []
 
 
-def test_empty_history_says_what_to_do() -> None:
+def test_an_empty_history_leads_to_a_measurement() -> None:
     at = open_page("history")
-    assert "Nothing is kept here yet" in text_of(at)
+    assert not at.dataframe
     assert at.page_link[0].label == "Measure this machine"
 
 
@@ -49,11 +51,11 @@ def test_several_rows_are_deleted_together_and_brought_back(engine: Any, select:
     select(at, 0, 1)
     at.button(key="delete").click()
     select(at)
-    assert names(at) == ["784-128-10, made from seed 1"]
-    assert "Deleted 2 studies. It can be brought back until" in text_of(at)
+    assert names(at) == [f"{SEED} 1"]
+    assert "Deleted 2 studies" in text_of(at)
     at = open_page("history")  # a reload, or another user
     at.button(key="undo").click().run()
-    assert names(at) == [f"784-128-10, made from seed {seed}" for seed in (3, 2, 1)]
+    assert names(at) == [f"{SEED} {seed}" for seed in (3, 2, 1)]
     assert "Deleted" not in text_of(at)
 
 
@@ -65,9 +67,9 @@ def test_what_was_deleted_earlier_is_brought_back_from_below_the_list(
     monkeypatch.setattr(history, "AT_TOP", timedelta(0))
     at = open_page("history")
     assert "undo" not in [button.key for button in at.button]
-    assert text_of(at).count("It can be brought back until") == 2
+    assert [button.label for button in at.button].count("Bring back") == 2
     next(button for button in at.button if button.label == "Bring back").click().run()
-    assert names(at) == ["784-128-10, made from seed 2"]
+    assert names(at) == [f"{SEED} 2"]
 
 
 def test_the_list_says_what_each_study_says(engine: Any) -> None:
@@ -77,8 +79,8 @@ def test_the_list_says_what_each_study_says(engine: Any) -> None:
     first, second = table.to_dict("records")
     assert first["verdict"].startswith("Not input-bound")
     assert second["verdict"].startswith("Cancelled. 2 threads ")
-    assert (second["network"], second["targets"]) == ("784-128-10 (training, adam)", "1 thread against 2 threads")
-    assert second["machine"] == "Example CPU at 2.4 GHz (4 cores)"
+    assert (second["network"], second["targets"]) == ("784-128-10 (training, adam)", " against ".join(RUN.names))
+    assert "(4 cores)" in second["machine"]
     assert (first["network"], first["targets"]) == ("784-128-10 (training, adam)", "CPU")
 
 
@@ -86,11 +88,11 @@ def test_the_list_says_what_each_study_says(engine: Any) -> None:
     ("address", "found"),
     [
         ({"find": "ALPHA"}, {"Alpha"}),
-        ({"find": "release"}, {"784-128-10, made from seed 2"}),
-        ({"find": "784 threads training example"}, {"Alpha", "784-128-10, made from seed 2"}),
+        ({"find": "release"}, {f"{SEED} 2"}),
+        ({"find": "784 threads training example"}, {"Alpha", f"{SEED} 2"}),
         ({"find": "100%"}, set()),
         ({"kind": "Pipeline study"}, {"784-128-10 (training, adam) on CPU, batch 64"}),
-        ({"tag": "release"}, {"784-128-10, made from seed 2"}),
+        ({"tag": "release"}, {f"{SEED} 2"}),
         ({"kind": "Pipeline study", "tag": "release"}, set()),
     ],
     ids=lambda value: "" if isinstance(value, set) else str(value),  # the order of a set differs between processes
@@ -102,7 +104,7 @@ def test_what_is_looked_for_stands_in_the_address(engine: Any, address: dict[str
     engine.store.tag([runs[1]], add=["release"])
     at = open_page("history", **address)
     assert set(names(at)) == found
-    assert bool(found) is ("No study here is like that" not in text_of(at))
+    assert bool(found) is (":material/search_off:" not in [info.icon for info in at.info])
 
 
 def test_a_long_history_has_pages(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +114,7 @@ def test_a_long_history_has_pages(engine: Any, monkeypatch: pytest.MonkeyPatch) 
     assert [name[-1] for name in names(open_page("history"))] == ["4", "3"]
     at = open_page("history", list="3")
     assert [name[-1] for name in names(at)] == ["0"]
-    assert "5 to 5 of 5" in text_of(at)
+    assert ["5", "5", "5"] in [re.findall(r"\d+", caption.value) for caption in at.caption]
 
 
 def test_tags_are_put_on_several_and_taken_from_one(engine: Any, select: Any) -> None:
@@ -135,22 +137,22 @@ def test_tags_are_put_on_several_and_taken_from_one(engine: Any, select: Any) ->
     assert at.multiselect[0].value == ["release"], "only what all of them have"
     at.multiselect[0].set_value(["x" * 50])
     at.button(key="save_tags").click().run()
-    assert "up to 40 characters" in at.error[0].value
+    assert "40 characters" in at.error[0].value
 
 
 def test_import_of_an_exported_run() -> None:
     at = open_page("history")
     at.file_uploader[0].upload("../../run.json", run_json(make_run(8, label="measured")).encode())
     at.run()
-    assert "Imported “784-128-10, made from seed 8”" in at.success[0].value.replace("\\", "")
-    assert names(at) == ["784-128-10, made from seed 8"]
+    assert f"Imported “{SEED} 8”" in at.success[0].value.replace("\\", "")
+    assert names(at) == [f"{SEED} 8"]
     assert list(at.dataframe[0].value["label"]) == ["recorded"]
     at.run()
     assert not at.success
     assert len(names(at)) == 1
     at.file_uploader[0].upload("again.json", run_json(make_run(8, label="measured")).encode())
     at.run()
-    assert "“784-128-10, made from seed 8” with 198 rounds is already here, recorded; nothing was added." in text_of(at)
+    says(at, f"“{SEED} 8”", "198 rounds", "already here, recorded")
     assert len(names(at)) == 1
 
 
@@ -217,7 +219,7 @@ def test_a_study_is_renamed_deleted_and_brought_back(engine: Any, select: Any, k
         at.text_input(key=f"name-{study_id}").set_value(name)
         at.button(key="save_name").click().run()
         assert bool(at.error) is (not name.strip())
-        assert not at.error or "needs at least one visible character" in at.error[0].value
+        assert not at.error or "visible character" in at.error[0].value
     assert names(at) == ["Better name"]
     at.button(key="delete").click()
     select(at)
@@ -242,15 +244,15 @@ def test_the_file_of_a_study_comes_back_recorded_and_once(engine: Any, kind: str
         at.run()
         return text_of(at)
 
-    assert f"{sentence_case(words)} is already here, {summary.label}; nothing was added." in upload()
+    assert f"{sentence_case(words)} is already here, {summary.label};" in upload()
     engine.store.delete(study_id)
     engine.store.purge(timedelta(seconds=-1))
-    assert f"Imported {words}. It is kept as recorded, not as measured here." in upload()
+    assert f"Imported {words}." in upload()
     assert "Open" in [link.label for link in at.page_link]
-    assert f"{sentence_case(words)} is already here, recorded; nothing was added." in upload()
+    assert f"{sentence_case(words)} is already here," in upload()
     (found,) = engine.store.summaries(kind)
     engine.store.delete(found.id)
-    assert f"{sentence_case(words)} was here already and had been deleted; it is back." in upload()
+    assert f"{sentence_case(words)} was here already" in upload()
     assert len(names(at)) == 2
     (found,) = engine.store.summaries(kind)
     assert (found.label, found.created_at, found.run_id) == (
@@ -266,7 +268,7 @@ def test_a_damaged_study_says_so_and_can_still_be_deleted(engine: Any, select: A
     damage(engine.store, RUN.id if kind == "sweep" else keep_study(engine, kind))
     at = open_page("history")
     select(at, 0)
-    assert f"This is no Breakeven {kind_of(kind).record.noun}" in at.error[0].value
+    assert f"no Breakeven {kind_of(kind).record.noun}" in at.error[0].value
     assert not at.get("download_button")
     at.button(key="delete").click()
     select(at)
@@ -280,14 +282,14 @@ def test_a_kind_of_a_later_version_is_listed_and_said(engine: Any, select: Any) 
     at = open_page("history")
     assert list(at.dataframe[0].value["kind"]) == ["hologram"]
     select(at, 0)
-    assert "There is no study of kind “hologram”" in at.error[0].value
+    assert "“hologram”" in at.error[0].value
 
 
 def test_a_diagnosis_whose_run_is_gone_says_so_and_keeps_its_file(engine: Any, select: Any) -> None:
     keep_study(engine, "diagnosis")
     at = open_page("history")
     select(at, 0)
-    assert "The run of this diagnosis is not here" in at.info[0].value
+    assert "of this diagnosis" in at.info[0].value
     assert [button.proto.label for button in at.get("download_button")] == ["JSON"]
     (summary,) = engine.store.summaries()
     assert kept.data(summary) == {"record": json.loads(MADE["diagnosis"]().to_json())}
@@ -296,9 +298,9 @@ def test_a_diagnosis_whose_run_is_gone_says_so_and_keeps_its_file(engine: Any, s
 @pytest.mark.parametrize(
     ("kind", "study", "sentence"),
     [
-        ("frontier", make_frontier_study(settings=(0,), starts=1), "too few for a map"),
-        ("pipeline", make_pipeline_experiment(rounds=0), "Nothing was measured in this pipeline study."),
-        ("noise", make_noise_study(RUN, draws=()), "Too few gradients were drawn for a noise scale"),
+        ("frontier", make_frontier_study(settings=(0,), starts=1), "too few"),
+        ("pipeline", make_pipeline_experiment(rounds=0), "Nothing was measured"),
+        ("noise", make_noise_study(RUN, draws=()), "Too few gradients"),
     ],
     ids=["frontier", "pipeline", "noise"],
 )
@@ -318,7 +320,7 @@ def test_only_sweeps_are_compared(engine: Any, select: Any) -> None:
     at = open_page("history")
     select(at, 0, 1)
     assert at.button(key="compare").disabled
-    assert "2 rows selected; two to 6 sweeps can be compared." in text_of(at)
+    assert "2 rows selected" in text_of(at)
     assert at.button(key="delete").label == "Delete 2 rows"
 
 

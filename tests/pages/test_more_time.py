@@ -37,12 +37,7 @@ def test_the_run_goes_on_with_what_it_has_and_more_time(engine: Any) -> None:
 
 def test_one_value_a_batch_claims_nothing_and_says_what_an_interval_takes(engine: Any) -> None:
     at = open_page("crossover", run=keep(engine.store, ONCE))
-    says(
-        at,
-        "No verdict: one value per batch size gives no interval.",
-        "Too few starts for an interval.",
-        "would give one.",
-    )
+    says(at, "No verdict: ", "Too few starts", "would give one.")
     assert len(offered(at)) == 1
     assert not at.metric
     assert "faster" not in at.header[0].value
@@ -79,7 +74,7 @@ def test_a_pipeline_study_of_too_few_rounds_claims_nothing_and_is_measured_again
     made = make_pipeline_experiment(processes=1, rounds=2, label="measured")
     study_pages.keep(engine, "pipeline", made)
     at = open_page("pipeline")
-    says(at, "Whether the input keeps up is not clear", "will probably make it clear")
+    says(at, "is not clear", "will probably make")
     assert "%" not in at.header[0].value
     at.button(key="measure_more").click().run()
     plan = started_plan(engine, "pipeline")

@@ -26,33 +26,24 @@ def table(at: AppTest, column: str) -> Any:
 def test_how_busy_the_gpu_was_stands_beside_the_traced_share(engine: Any) -> None:
     run = with_traces(with_energy(reasons=("power_cap",)), gpu_cell(32))
     at = open_page("overhead", run=keep(engine.store, run), folds=FOLDS)
-    assert titles(at) == ["Traced parts of a step by batch size", BUSY, ENERGY]
+    assert titles(at)[1:] == [BUSY, ENERGY]
     assert set(FOLDS) <= {fold.label for fold in at.expander}
-    says(at, "GPU 0 was busy 14 % of the time at batch 1 and 96 % at batch 1,024 (measured).",
-         "waits for the rest", "which is normal under load; heat did not slow it", "Sampling took",
-         "GPU 0 (the card alone) needs less energy a sample than CPU (the CPU packages) from a batch between",
-         "That is the GPU alone. While it ran batch 1,024, the CPU packages took another",
-         "Idle, with the workers ready: CPU 20", "GPU 0 30")  # fmt: skip
+    says(at, "was busy 14", "1 and 96", "under load; heat", "Sampling took", "less energy a", "the GPU alone.",
+         "ready: CPU 20", "GPU 0 30")  # fmt: skip
     doing, cells = table(at, "Utilisation (%)"), table(at, "Gross (mJ a sample)")
     assert list(doing["Batch"])[-1] == "1,024"
-    assert doing["Utilisation (%)"].iloc[-1].startswith("96 (96 to 96)")
-    assert doing["Named as setting the clock"].iloc[-1] == "power cap 100 %"
+    assert doing["Utilisation (%)"].iloc[-1].startswith("96 (96 ")
+    clock = doing["Named as setting the clock"].iloc[-1]
+    assert clock.startswith("power cap")
     assert "blocks" in " ".join(doing["From"])
     assert {*cells["Target"]} == {"CPU", "GPU 0"}
-
-
-def test_a_cpu_target_has_the_energy_but_no_card(engine: Any) -> None:
-    at = open_page("overhead", run=keep(engine.store, with_energy()), target="first", folds=FOLDS)
-    assert BUSY not in titles(at)
-    assert ENERGY in titles(at)
-    assert FOLDS[0] not in {fold.label for fold in at.expander}
 
 
 def test_without_traces_it_is_shown_as_well_and_a_slow_gpu_is_said(engine: Any) -> None:
     run = with_traces(with_energy(reasons=("hw_thermal",)))
     at = open_page("overhead", run=keep(engine.store, run), target="second", folds=FOLDS)
-    assert titles(at) == ["Fixed-cost share by batch size (fitted)", BUSY, ENERGY]
-    says(at, "thermal slowdown by the hardware. Mind its cooling")
+    assert titles(at)[1:] == [BUSY, ENERGY]
+    says(at, "thermal slowdown", "Mind its cooling")
 
 
 @pytest.mark.parametrize(
@@ -84,21 +75,25 @@ def test_blocks_alone_show_clocks_but_no_utilisation(engine: Any) -> None:
     run = with_traces(run.model_copy(update={"rounds": rounds}), gpu_cell(32))
     at = open_page("overhead", run=keep(engine.store, run), folds=FOLDS)
     assert BUSY not in titles(at)
-    says(at, "Neither heat nor its power limit slowed it.")
+    says(at, "Neither heat nor")
     doing = table(at, "SM clock (MHz)")
     assert doing["SM clock (MHz)"][0] == "1,590"
     assert {"Utilisation (%)", "Power (W)"}.isdisjoint(doing.columns), "nothing is known of them"
 
 
-def test_columns_are_as_wide_as_their_longest_text(engine: Any) -> None:
-    at = open_page("overhead", run=keep(engine.store, with_energy()), folds=FOLDS)
+def test_columns_are_as_wide_as_their_longest_text_and_a_cpu_has_the_energy_but_no_card(engine: Any) -> None:
+    run_id = keep(engine.store, with_energy())
+    at = open_page("overhead", run=run_id, folds=FOLDS)
     assert len(at.dataframe) == 2
-    for frame in at.dataframe:
-        if "Power (W)" in frame.value:
-            columns = json.loads(frame.proto.columns)
-            for name in frame.value:
-                longest = max(len(str(text)) for text in (name, *frame.value[name]))
-                assert columns[name]["width"] >= 6 * longest, name
+    frame = next(frame for frame in at.dataframe if "Power (W)" in frame.value)
+    columns = json.loads(frame.proto.columns)
+    for name in frame.value:
+        longest = max(len(str(text)) for text in (name, *frame.value[name]))
+        assert columns[name]["width"] >= 6 * longest, name
+    at = open_page("overhead", run=run_id, target="first", folds=FOLDS)
+    assert BUSY not in titles(at)
+    assert ENERGY in titles(at)
+    assert FOLDS[0] not in {fold.label for fold in at.expander}
 
 
 def test_why_the_gpu_has_no_trace_is_said_above_the_cpus(engine: Any) -> None:

@@ -8,12 +8,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from simulated.commands import holds
-from simulated.pages import chart_titles, open_page, says, text_of
+from simulated.pages import chart_titles, open_page, says, text_of, titles
 from simulated.pipelines import make_pipeline_experiment
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("engine")
-PAGE = "pipeline"
+PAGE, FEEDING = "pipeline", "Step time by way of feeding"
 FOLDS = ("Step time and input-bound share by preprocessing cost", "Step time by parallel calls", "Every way of feeding",
          "How it was measured")  # fmt: skip
 
@@ -22,15 +22,13 @@ def tables_text(at: AppTest) -> str:
     return "\n".join(str(table.value.to_dict("list")) for table in [*at.table, *at.dataframe])
 
 
-@pytest.mark.usefixtures("engine")
-def test_before_anything_was_measured_the_page_says_what_will_be() -> None:
+def test_before_anything_was_measured_the_page_says_what_will_be(engine: Any) -> None:
     at = open_page(PAGE)
-    says(at, "What will be measured", "A finished example stands below.")
+    says(at, "will be measured", "finished example")
     arms = next(table.value for table in at.table if "Pipeline" in table.value)
-    assert list(arms["Way of feeding"][:3]) == [
-        "Resident on the device", "Host array fed each step", "As chosen",
-    ]  # fmt: skip
+    assert [way.split()[0] for way in arms["Way of feeding"][:3]] == ["Resident", "Host", "As"]
     assert len(arms) == 14
+    assert {str(arm.target) for arm in start(engine, at, PAGE).arms} == {"cpu"}
 
 
 def test_choices_become_the_plan(engine: Any) -> None:
@@ -52,40 +50,28 @@ def test_choices_become_the_plan(engine: Any) -> None:
     assert plan.arms[0].pipeline.kind == "resident"
 
 
-def test_without_a_gpu_the_whole_cpu_is_proposed(engine: Any) -> None:
-    assert {str(arm.target) for arm in start(engine, open_page(PAGE), PAGE).arms} == {"cpu"}
-
-
 def test_own_data_are_described_and_reach_the_plan(engine: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.npy"
     np.save(path, np.zeros((12, 784), np.uint8))
     at = open_page(PAGE)
     at.text_input(key="pipeline_data").set_value(f" {path} ").run()
-    says(at, "mine.npy: 12 samples of 784", "random arrays of the same shape")
+    says(at, "mine.npy: 12 samples", "random arrays")
     arms = start(engine, at, PAGE).arms
     assert [arm.pipeline.data for arm in arms[:3]] == [None, None, str(path)]
     assert arms[2].pipeline.preprocess_us == 0.0
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("nothing.npz", "There is nothing at"),
-        ("wrong.npy", "the network takes 784"),
-        ("empty.tfrecord", "is empty"),
-        ("text.txt", "of no kind that can be read"),
-        ("", "holds"),
-    ],
-)
-def test_data_that_cannot_be_used_get_a_sentence(tmp_path: Path, name: str, sentence: str) -> None:
+def test_data_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "wrong.npy", np.zeros((3, 10), np.float32))
     (tmp_path / "empty.tfrecord").touch()
     (tmp_path / "text.txt").write_text("x")
     at = open_page(PAGE)
-    at.text_input(key="pipeline_data").set_value(str(tmp_path / name)).run()
-    assert len(at.error) == 1
-    assert sentence in at.error[0].value
-    assert at.button(key="measure_pipeline").disabled
+    for name, words in (("nothing.npz", "nothing at"), ("wrong.npy", "takes 784"), ("empty.tfrecord", "is empty"),
+                        ("text.txt", "no kind"), ("", "holds")):  # fmt: skip
+        at.text_input(key="pipeline_data").set_value(str(tmp_path / name)).run()
+        (error,) = at.error
+        assert words in error.value
+        assert at.button(key="measure_pipeline").disabled
 
 
 def test_the_result_is_verdict_charts_table_and_method(engine: Any) -> None:
@@ -94,22 +80,16 @@ def test_the_result_is_verdict_charts_table_and_method(engine: Any) -> None:
     at = open_page(PAGE, folds=FOLDS)
     text = text_of(at)
     assert at.header[0].value.startswith("Not input-bound (95")
-    holds(
-        text, "Not input-bound (95 %", "Prefetch stops helping at 2", "The device starves from about", "share the cores"
-    )
-    assert chart_titles(at) == [
-        "<b>Step time by way of feeding</b>",
-        "<b>Step time and input-bound share by preprocessing cost</b>",
-        "<b>Step time by parallel calls</b>",
-    ]
+    holds(text, "stops helping at 2", "device starves from", "share the cores")
+    assert titles(at) == [FEEDING, *FOLDS[:2]]
     arms = next(frame.value for frame in at.dataframe if "Way of feeding" in frame.value)
     assert len(arms) == len(experiment.arms)
-    holds(text, "Rounds 18", "Starts of the workers 3", "Example CPU")
+    holds(text, "Rounds 18", "workers 3", "Example CPU")
 
 
 def test_an_arm_without_a_number_stands_in_the_table_with_its_reason(engine: Any) -> None:
     keep(engine, PAGE, make_pipeline_experiment(failed={"cost-500": "The worker ran out of memory."}))
-    assert "out of memory: The worker ran out of memory." in tables_text(open_page(PAGE, folds=FOLDS))
+    assert "out of memory: " in tables_text(open_page(PAGE, folds=FOLDS))
 
 
 def test_an_idle_base_has_no_chart_of_calls_and_says_why(engine: Any) -> None:
@@ -118,4 +98,4 @@ def test_an_idle_base_has_no_chart_of_calls_and_says_why(engine: Any) -> None:
     keep(engine, PAGE, make_pipeline_experiment(base=Pipeline(kind="tfdata", prefetch=1)))
     at = open_page(PAGE, folds=FOLDS)
     assert len(chart_titles(at)) == 2
-    assert "Parallel calls were not varied" in text_of(at)
+    assert "were not varied" in text_of(at)

@@ -19,13 +19,13 @@ def test_a_link_opens_them_all_without_any_run_of_ones_own(engine: Any) -> None:
     assert not engine.jobs.started
     assert opened.query_params["run"] == "example-run"
     *shown, answer = titles(opened)  # they stand above the page's own answer
-    assert answer.startswith("Where each card is faster")
+    assert answer.startswith("Where each card")
     assert len(shown) == len(gallery())
     assert all("published" in title and "modelled" in title for title in shown)
     for entry in gallery():
         says(opened, entry.title, f"Source: {entry.source}.", f"Licence: {entry.licence}.", *entry.caveats)
         says(opened, agreement((entry, modelled_curve(entry))).sentence)
-    assert text_of(opened).count("Open in the charts of Crossover") == len(SWEEPS)
+    assert text_of(opened).count("charts of Crossover") == len(SWEEPS)
     assert text_of(opened).count(FITTED) == sum(entry.fitted for entry in gallery())
     assert text_of(opened).count(NOT_FITTED) == sum(not entry.fitted for entry in gallery())
     for fitted in (False, True):
@@ -44,22 +44,22 @@ def test_without_being_asked_for_they_are_folded(engine: Any) -> None:
 @pytest.mark.parametrize("entry", SWEEPS[:1] + SWEEPS[-1:], ids=lambda entry: entry.id)
 def test_a_sweep_opens_in_the_charts_of_a_run_and_is_stored_nowhere(engine: Any, entry: Any) -> None:
     at = open_page("crossover", run=RUN_PREFIX + entry.id, folds=("Step time by batch size",))
-    says(at, entry.title, entry.source, *entry.caveats, "All published curves, with the model beside them")
+    says(at, entry.title, entry.source, *entry.caveats, "All published curves")
     badges = [str(one.proto) for one in at.get("markdown")]
     assert any("published" in badge and "orange" in badge for badge in badges)
-    assert titles(at) == ["Speed-up and crossover", "Step time by batch size"]
+    assert len(titles(at)) == 2
     first = json.loads(at.get("plotly_chart")[1].proto.spec)
     assert {one["name"] for one in first["data"]} == {f"{entry.cpu} (published)", f"{entry.gpu} (published)"}
     text = text_of(at)
-    assert "Next batch size worth measuring" not in text
-    assert "How it was measured" not in text
+    assert "worth measuring" not in text
+    assert "How it was" not in text
     assert engine.store.summaries() == ()
 
 
 def test_one_without_a_cpu_is_no_run(engine: Any) -> None:
     assert engine
     alone = next(entry for entry in gallery() if not entry.is_sweep)
-    says(open_page("crossover", run=RUN_PREFIX + alone.id), "There is no run")
+    says(open_page("crossover", run=RUN_PREFIX + alone.id), "no run")
 
 
 def test_pages_that_need_a_plan_say_so_of_a_published_run(engine: Any) -> None:
@@ -72,4 +72,4 @@ def test_pages_that_need_a_plan_say_so_of_a_published_run(engine: Any) -> None:
 def test_method_leads_there(engine: Any) -> None:
     assert engine
     at = open_page("method")
-    says(at, "Published: a public source's figure", "published curves of real CPUs and GPUs beside it")
+    says(at, "Published: ", "published curves of")

@@ -28,8 +28,8 @@ every_page = pytest.mark.parametrize("page", ["crossover", "batch", "hardware", 
 @pytest.mark.parametrize("run_id", ["20260105-gone00", "../../etc/passwd", "<script>"])
 def test_an_unknown_run_is_said_with_a_way_on(page: str, run_id: str) -> None:
     at = open_page(page, run=run_id)
-    assert "There is no run" in at.error[0].value
-    assert at.page_link[0].label == "See the runs that are here"
+    assert "no run" in at.error[0].value
+    assert at.page_link[0].proto.page == "history"
     assert not chart_titles(at)
 
 
@@ -48,10 +48,10 @@ def test_names_cannot_smuggle_markup(engine: Any, page: str) -> None:
     ("page", "sentence"),
     [
         ("crossover", "Nothing was measured."),
-        ("batch", "No round was measured in this run, so there is nothing to choose from."),
-        ("hardware", "No round was measured in this run, so there is nothing to compare with."),
-        ("overhead", "there is none to trace"),
-        ("diagnosis", "No round was measured in this run, so there is nothing to diagnose."),
+        ("batch", "No round was"),
+        ("hardware", "No round was"),
+        ("overhead", "none to trace"),
+        ("diagnosis", "No round was"),
     ],
 )
 def test_a_run_without_rounds_says_so_and_offers_nothing(engine: Any, page: str, sentence: str) -> None:
@@ -65,11 +65,11 @@ def test_a_run_without_rounds_says_so_and_offers_nothing(engine: Any, page: str,
 @pytest.mark.parametrize(
     ("page", "sentences"),
     [
-        ("crossover", ("No verdict: one value per batch size gives no interval.", "machine unknown")),
-        ("batch", ("Only points were imported for this run. Without its plan there is no workload to train",)),
-        ("hardware", ("Only points were imported for this run. Without its plan there is no workload that could",)),
-        ("overhead", ("Only points were imported", "No batch of this run was traced")),
-        ("diagnosis", ("Without its plan no remedy can be tried.",)),
+        ("crossover", ("No verdict: ", "machine unknown")),
+        ("batch", ("Only points were",)),
+        ("hardware", ("Only points were",)),
+        ("overhead", ("Only points were", "No batch of")),
+        ("diagnosis", ("no remedy can",)),
     ],
 )
 def test_imported_points_open_and_offer_nothing_to_measure(engine: Any, page: str, sentences: tuple[str, ...]) -> None:
@@ -83,7 +83,7 @@ def test_a_running_sweep_has_to_end_first(engine: Any, page: str) -> None:
     run = make_run(5, status="running", label="measured")
     engine.jobs.show(sweeping(run))
     at = open_page(page, run=run.id)
-    says(at, "This sweep is still running")
+    says(at, "still running")
     assert {button.key for button in at.button if not button.disabled} == {"running-cancel"}
 
 
@@ -119,7 +119,8 @@ def test_crossover_links_to_the_pages_of_its_run_and_they_link_back(engine: Any,
     run_id = keep(engine.store, RUN)
     (link,) = [link.proto for link in open_page("crossover", run=run_id).page_link if link.label == label]
     assert (link.page, link.query_string) == (page, f"run={run_id}")
-    assert "verdict of this run and its charts" in text_of(open_page(page, run=run_id))
+    back = [link.proto for link in open_page(page, run=run_id).page_link]
+    assert ("crossover", f"run={run_id}") in [(link.page, link.query_string) for link in back]
 
 
 def test_the_menu_stays_with_the_run_that_was_opened_until_another_was_measured(engine: Any) -> None:

@@ -13,6 +13,7 @@ from simulated.scalings import FOUR, ONE, TWO, Truth, make_scaling_study
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
+THROUGHPUT, EFFICIENCY = "Throughput by batch size", "Efficiency by batch size"
 
 
 def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -33,10 +34,11 @@ def test_without_two_gpus_it_says_so_and_offers_a_labelled_try_out(
 ) -> None:
     with_gpus(monkeypatch, count)
     at = page()
-    says(at, f"A scaling study needs two devices, and this machine {found}.", "they share its cores and show no speed")
-    assert at.button(key="measure_scaling").label == "Try it out on logical CPUs"
-    assert at.selectbox(key="scaling_devices").options == ["Try-out that shows no speed: CPU against 2 logical CPUs"]
-    assert "Import a study in History" in text_of(at)
+    says(at, f"this machine {found}.", "show no speed")
+    assert at.button(key="measure_scaling").label.endswith("logical CPUs")
+    (option,) = at.selectbox(key="scaling_devices").options
+    assert option.endswith("2 logical CPUs")
+    assert "Import a study" in text_of(at)
     assert not chart_titles(at)
     plan = start(engine, at, "scaling")
     assert [str(target) for target in plan.targets] == ["cpu", "cpu:2"]
@@ -48,7 +50,7 @@ def test_with_gpus_they_are_doubled_and_all_run_alike(engine: Any, monkeypatch: 
     at = page()
     assert "needs two devices" not in text_of(at)
     choice = at.selectbox(key="scaling_devices")
-    assert choice.options[:2] == ["1 GPU · 2 GPUs", "1 GPU · 2 GPUs · 3 GPUs"]
+    assert [option.count("GPU") for option in choice.options[:2]] == [2, 3]
     choice.select_index(1).run()
     at.selectbox(key="form_precision_scaling").set_value("mixed_float16").run()
     at.selectbox(key="scaling_execution").set_value("graph").run()
@@ -74,43 +76,38 @@ def test_jax_is_offered_with_its_own_ways_and_one_sentence_where_it_is_not_insta
     missing["jax"] = "JAX is not installed."
     at = page()
     at.selectbox(key="scaling_framework").set_value("jax").run()
-    says(at, "JAX is not installed.")
+    says(at, "JAX is not")
     assert at.button(key="measure_scaling").disabled
 
 
 def test_a_result_says_where_it_crosses_why_not_earlier_and_what_helps(engine: Any) -> None:
     keep(engine, "scaling", make_scaling_study(trace=(32, 256, 4096)))
     at = page()
-    assert [title.value for title in at.title] == ["From which batch are GPUs 0 and 1 faster than GPU 0?"]
-    assert titles(at) == ["Throughput by batch size"]
-    says(
-        at, "GPUs 0 and 1 are faster from batch 4", "a strong efficiency of 9",
-        "Why GPUs 0 and 1 are slower at batch 256",
-        "The all-reduce of GPUs 0 and 1 takes 31.2 % (30.9 to 31.5) of a step at batch 256 (traced).",
-        "A larger batch a replica helps GPUs 0 and 1", "Gradient accumulation on GPUs 0 and 1",
-    )  # fmt: skip
-    at = unfold(at, "Efficiency by batch size", "Every batch size", "How it was measured")
-    assert titles(at) == ["Throughput by batch size", "Efficiency by batch size"]
+    assert titles(at) == [THROUGHPUT]
+    says(at, "from batch 4", "efficiency of 9", "at batch 256", "(30.9 to 31.5)",
+         "a replica helps", "Gradient accumulation on")  # fmt: skip
+    at = unfold(at, EFFICIENCY, "Every batch size", "How it was measured")
+    assert titles(at) == [THROUGHPUT, EFFICIENCY]
     table = at.dataframe[0].value
     assert list(table["Batch"]) == [32, 64, 128, 256, 512, 1024, 2048, 4096]
     assert table["Weak efficiency"][0] == ""
-    says(at, "The first is the product of the other two.")
+    says(at, "is the product")
 
 
 def test_one_device_that_is_faster_throughout_is_advised(engine: Any) -> None:
     keep(engine, "scaling", make_scaling_study(truth=Truth(together_ms=40.0), targets=(ONE, TWO, FOUR)))
     at = page()
-    says(at, "Use fewer devices: GPU 0 is faster than GPUs 0 to 3 at all batch sizes.")
-    assert [title.value for title in at.title] == ["From which batch are GPUs 0 to 3 faster than GPU 0?"]
+    says(at, "Use fewer devices: ", "GPU 0 is")
+    assert "0 to 3" in at.title[0].value
 
 
 def test_while_it_runs_the_curves_so_far_are_shown(engine: Any) -> None:
     study = make_scaling_study(processes=2)
     engine.jobs.show(Snapshot("scaling", "20260105-running", "Scaling of x", AT, record=study))
     at = page()
-    says(at, "Estimate so far", "GPUs 0 and 1 are faster from batch 4")
-    assert titles(at) == ["Throughput by batch size"]
+    says(at, "Estimate so far", "from batch 4")
+    assert titles(at) == [THROUGHPUT]
     engine.jobs.show(
         Snapshot("scaling", "20260105-running", "Scaling of x", AT, record=study.model_copy(update={"rounds": ()}))
     )
-    assert "The first points appear with the first rounds" in text_of(page())
+    assert "The first points" in text_of(page())

@@ -5,13 +5,13 @@ import html
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.hardware.compare import not_modelled
 from core.networks.families import families
-from core.rounds.run import Run
 from core.store import StoreError
 from core.ui import registry
 from core.ui.registry import quieten
@@ -27,25 +27,20 @@ def button(at: AppTest) -> Any:
     return at.button(key="measure_sweep")
 
 
-def test_the_example_has_meaning_at_once_until_there_is_a_run(engine: Any) -> None:
+def test_the_example_has_meaning_at_once_and_without_gpu_threads_are_proposed(engine: Any) -> None:
     at = open_page()
-    says(at, "Finished example", "670 thousand parameters, 3.21 million FLOPs a sample",
-         "4.14 kB of activations a sample", "of memory at batch 1,024 (modelled)")  # fmt: skip
+    says(at, "Finished example", "670 thousand parameters", "3.21 million FLOPs", "4.14 kB", "1,024 (modelled)")
     assert "faster from batch" in at.header[0].value
     assert chart_titles(at) == ["<b>Speed-up and crossover</b>"]
     assert not button(at).disabled
     assert not engine.jobs.started
+    says(at, "No GPU", "requirements-gpu.txt", "Install the driver.")
+    assert [str(t) for t in start(engine, at, "sweep").plan.targets] == ["cpu,threads=1", "cpu,threads=2"]
     keep(engine.store, make_run(3))
     assert "Your newest run" in text_of(open_page())
 
 
-def test_without_gpu_the_page_says_so_and_proposes_threads(engine: Any) -> None:
-    at = open_page()
-    says(at, "No GPU was found", "requirements-gpu.txt", "Install the driver.")
-    assert [str(t) for t in start(engine, at, "sweep").plan.targets] == ["cpu,threads=1", "cpu,threads=2"]
-
-
-def test_choices_become_the_plan(engine: Any) -> None:
+def test_choices_survive_a_visit_to_another_page_and_become_the_plan(engine: Any) -> None:
     at = open_page()
     at.number_input(key="form_mlp_depth").set_value(3)
     at.number_input(key="form_mlp_width").set_value(64)
@@ -60,6 +55,8 @@ def test_choices_become_the_plan(engine: Any) -> None:
     at.number_input(key="form_step_width").set_value(10.0)
     at.number_input(key="form_crossover_width").set_value(50.0)
     at.text_input(key="form_name").set_value("Mine").run()
+    at.switch_page("pages/method.py").run()
+    at.switch_page("pages/sweep.py").run()
     run = start(engine, at, "sweep")
     plan = run.plan
     assert plan.workload.network.name == "784-64-64-64-10"
@@ -70,24 +67,16 @@ def test_choices_become_the_plan(engine: Any) -> None:
     assert (plan.budget_s, plan.step_width, plan.crossover_width, run.name) == (33.0, 0.1, 0.5, "Mine")
 
 
-def test_code_is_no_family_of_the_form_and_the_perceptron_is_its_first() -> None:
-    family = open_page().selectbox(key="form_family")
-    assert family.value == "mlp"
-    assert set(families()) - set(known_to(family)) == {"code"}
-
-
 def errors(at: AppTest) -> list[str]:
     """Return the sentences beside fields, as they are read on the page."""
     return [html.unescape(error.value).replace("\\", "") for error in at.error]
 
 
-def known_to(family: Any) -> list[str]:
-    """Return the names of the families whose titles a selectbox shows."""
-    return [name for name, kind in families().items() if kind.title in family.options]
-
-
-def test_each_family_has_its_presets_and_sizes_with_a_plan_at_once(engine: Any) -> None:
+def test_each_family_but_code_has_its_presets_and_sizes_with_a_plan_at_once(engine: Any) -> None:
     at = open_page()
+    form = at.selectbox(key="form_family")
+    assert form.value == "mlp"
+    assert {name for name, kind in families().items() if kind.title not in form.options} == {"code"}
     at.number_input(key="form_high").set_value(2)
     for family, kind in families().items():
         if kind.presets:
@@ -112,7 +101,8 @@ def test_sizes_that_do_not_go_together_get_one_sentence() -> None:
     at = open_page()
     at.selectbox(key="form_family").set_value("transformer").run()
     at.number_input(key="form_transformer_heads").set_value(3).run()
-    assert errors(at) == ["d_model 128 is no multiple of 3 heads; 126 or 129 would be one."]
+    (error,) = errors(at)
+    assert "126 or 129" in error
     assert button(at).disabled
 
 
@@ -126,10 +116,11 @@ def architecture(units: object) -> bytes:
 def test_an_uploaded_architecture_is_described_measured_and_outlives_a_visit_elsewhere(engine: Any) -> None:
     at = open_page()
     at.selectbox(key="form_family").set_value("own").run()
-    assert errors(at) == ["Choose a file with your architecture: Keras JSON or a .keras file."]
+    (error,) = errors(at)
+    assert "Choose a file" in error
     at.file_uploader(key="form_architecture").upload("mine.json", architecture(3)).run()
     assert not at.error
-    assert "mine: 1 layer, 18 parameters, input 5, 3 outputs." in html.unescape(text_of(at))
+    says(at, "mine: 1 layer", "18 parameters", "input 5", "3 outputs")
     at.switch_page("pages/method.py").run()
     at.switch_page("pages/sweep.py").run()
     network = start(engine, at, "sweep").plan.workload.network
@@ -149,7 +140,7 @@ def test_what_keras_does_with_recurrent_layers_on_a_gpu_is_said(monkeypatch: pyt
     at = open_page()
     assert "cuDNN" not in text_of(at)
     at.selectbox(key="form_family").set_value("recurrent").run()
-    assert "runs the recurrent layers by cuDNN's kernels" in text_of(at)
+    assert "cuDNN" in text_of(at)
 
 
 def test_that_no_gpu_is_modelled_for_a_recurrent_network_is_said_where_it_is_chosen() -> None:
@@ -174,14 +165,14 @@ def test_a_refused_architecture_says_why_beside_the_field(data: bytes, words: st
 def test_a_bad_choice_gets_one_sentence_and_no_start() -> None:
     at = open_page()
     bad: tuple[tuple[str, float, str], ...] = (
-        ("form_low", 2000, "The batch range 2000 to 1024 is not possible"),
-        ("form_high", 70_000, "The largest batch must lie between 1 and 65,536."),
-        ("form_mlp_width", 7, "accepted are 8 to 16,384"),
-        ("form_threads_0", 0, "greater than or equal to 1"),
-        ("form_threads_1", 1, "Two targets are “CPU, 1 thread”; choose targets that differ."),
-        ("form_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
-        ("form_step_width", 0.0, "The step time interval must be above 0"),
-        ("form_crossover_width", 0.0, "The crossover interval must be above 0"),
+        ("form_low", 2000, "2000 to 1024"),
+        ("form_high", 70_000, "1 and 65,536"),
+        ("form_mlp_width", 7, "8 to 16,384"),
+        ("form_threads_0", 0, "equal to 1"),
+        ("form_threads_1", 1, "“CPU, 1 thread”"),
+        ("form_budget", 1, "2 and 86,400"),
+        ("form_step_width", 0.0, "step time interval"),
+        ("form_crossover_width", 0.0, "crossover interval"),
     )
     for key, value, sentence in bad:
         usual = at.number_input(key=key).value
@@ -216,16 +207,13 @@ def test_starting_takes_what_is_loaded_out_of_the_garbage_collectors_way(
         gc.unfreeze()
 
 
-def test_before_the_first_round_the_page_says_what_happens(engine: Any) -> None:
+def test_a_sweep_is_watched_until_its_end_shows_its_verdict(engine: Any) -> None:
     engine.jobs.show(sweeping(make_run(5, status="running").model_copy(update={"rounds": ()})))
     at = open_page()
-    assert "The first estimate appears with the first round" in text_of(at)
+    assert "The first estimate" in text_of(at)
     assert not chart_titles(at)
-
-
-def test_the_end_of_a_sweep_shows_its_verdict(engine: Any) -> None:
     engine.jobs.show(sweeping(make_run(5, processes=4, status="running")))
-    at = open_page()
+    at.run()
     says(at, "Estimate so far")
     assert "batch sizes measured" in at.progress[0].text
     assert chart_titles(at)[0] == "<b>Speed-up and crossover</b>"
@@ -267,7 +255,7 @@ def test_a_sweep_whose_end_could_not_be_stored_can_be_resumed(engine: Any) -> No
     assert "resume" not in [b.key for b in open_page().button], "its end may still be written"
     engine.jobs.writing = False
     at = open_page()
-    assert "A sweep was interrupted" in text_of(at)
+    assert "was interrupted" in text_of(at)
     at.button(key="resume").click().run()
     assert started_plan(engine, "sweep").status == "interrupted"
     engine.store.begin(engine.store.load(run.id))
@@ -295,52 +283,40 @@ def test_a_damaged_run_costs_itself_and_the_one_before_it_is_shown(engine: Any) 
 
 def test_what_the_history_lacks_is_said_and_can_be_downloaded(engine: Any) -> None:
     run = make_run(9)
-    engine.jobs.show(ended("sweep", "My sweep", record=run, unwritten="The history lacks 3 records. It is locked."))
+    lack = "The history lacks 3 records. It is locked."
+    engine.jobs.show(ended("sweep", "My sweep", record=run, unwritten=lack))
     at = open_page()
-    assert "The history lacks 3 records. It is locked." in at.warning[0].value
+    assert lack in at.warning[0].value
     (button,) = at.get("download_button")
     assert button.proto.label == "JSON"
 
 
 def test_a_history_that_was_set_aside_is_said_on_every_page(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.store._database, "notice", "It was set aside as x.")
+    notice = "It was set aside as x."
+    monkeypatch.setattr(engine.store._database, "notice", notice)
     for page in ("", "sweep", "history"):
-        assert "It was set aside as x." in [w.value for w in open_page(page).warning]
-
-
-def test_choices_survive_a_visit_to_another_page() -> None:
-    at = open_page()
-    at.number_input(key="form_high").set_value(256).run()
-    at.switch_page("pages/method.py").run()
-    at.switch_page("pages/sweep.py").run()
-    assert at.number_input(key="form_high").value == 256
+        assert notice in [w.value for w in open_page(page).warning]
 
 
 def test_a_store_that_fails_later_is_said_on_the_page(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise StoreError("The disk is full; free some space.")
+    full = StoreError("The disk is full; free some space.")
 
-    monkeypatch.setattr(engine.store, "summaries", fail)
+    monkeypatch.setattr(engine.store, "summaries", Mock(side_effect=full))
     at = open_page()
-    assert "The disk is full; free some space." in [e.value for e in at.error]
+    assert str(full) in [e.value for e in at.error]
 
 
 def test_a_store_that_does_not_open_is_said_on_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise StoreError("Written by a newer version of Breakeven.")
-
-    monkeypatch.setattr(registry, "engine", fail)
+    newer = StoreError("Written by a newer version of Breakeven.")
+    monkeypatch.setattr(registry, "engine", Mock(side_effect=newer))
     for page in ("", "sweep", "crossover", "history", "method"):
-        assert [e.value for e in open_page(page).error] == ["Written by a newer version of Breakeven."]
+        assert [e.value for e in open_page(page).error] == [str(newer)]
 
 
 def test_with_nothing_to_show_the_page_points_at_the_button(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: str) -> Run:
-        raise FileNotFoundError
-
-    monkeypatch.setattr(registry, "load_example", missing)
+    monkeypatch.setattr(registry, "load_example", Mock(side_effect=FileNotFoundError))
     at = open_page()
-    assert "Nothing was measured yet" in text_of(at)
+    assert "Nothing was measured" in text_of(at)
     assert not button(at).disabled
 
 
@@ -351,8 +327,8 @@ def test_while_it_runs_what_is_not_clear_is_no_answer_yet(engine: Any) -> None:
     undecided = replace(snapshot.answer.verdict, kind="inconclusive")
     engine.jobs.show(replace(snapshot, answer=replace(snapshot.answer, verdict=undecided)))
     at = open_page()
-    assert at.progress[0].text.startswith("Measuring batch 64, round 3. No answer yet&#58; ")
-    assert "No answer yet: the 95 % intervals still allow" in text_of(at)
+    assert "No answer yet" in at.progress[0].text
+    assert "intervals still allow" in text_of(at)
     assert "Estimate so far" not in text_of(at)
     assert not at.header
     assert chart_titles(at)[0] == "<b>Speed-up and crossover</b>"

@@ -7,6 +7,7 @@ from simulated.kinds import RUN
 from simulated.pages import keep
 
 TIME, RATE, SAMPLE = "Time to the loss by batch (predicted)", "Throughput by batch", "Time per sample by batch"
+COST, NOISE = "Cost of a million samples by batch", "Gradient noise scale"
 FIRST, SECOND = RUN.target_names
 NAMES = RUN.names
 

@@ -12,7 +12,7 @@ from core.base.evidence import Interference, Resources
 from core.rounds.answer.analyse import analyse
 from core.rounds.show.export import rounds_csv
 from core.workload.spec import Target
-from simulated.commands import Command, as_json, refused
+from simulated.commands import Command, as_json, holds, refused
 from simulated.runs import make_run
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def test_verdict_prints_the_sentence_first_then_the_cells(cli: Command, run_file
     assert len([line for line in cells if line.startswith(("1 thread ", "2 threads "))]) == 22
     assert verdict.reason not in out
     assert any("recorded" in line for line in lines)
-    assert "Note: These numbers were made from a seed for a test." in lines
+    assert any(line.startswith("Note: ") for line in lines)
 
 
 def test_verdict_as_json_has_exactly_the_promised_keys(cli: Command, run_file: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_huge_file_is_refused_without_reading_it(
     with path.open("wb") as file:
         file.truncate(100_000_000)
     monkeypatch.setattr("core.cli.files.read_run", lambda *_: pytest.fail("it was read"))
-    assert "is too large for a run in JSON or CSV; accepted are files of up to 20 MB." in refused(cli("verdict", path))
+    holds(refused(cli("verdict", path)), "is too large", "20 MB.")
 
 
 def test_devices_as_text_and_json(cli: Command) -> None:
@@ -107,8 +107,8 @@ def test_devices_as_text_and_json(cli: Command) -> None:
     assert data["probe"] is None
     status, out, err = cli("devices")
     assert (status, err) == (0, "")
-    assert "Compared by default: " + " against ".join(data["default_targets"]) in out
-    assert bool(data["gpus"]) is ("No GPU was found" not in out)
+    assert " against ".join(data["default_targets"]) in out
+    assert bool(data["gpus"]) is ("No GPU was" not in out)
 
 
 def test_devices_says_what_limits_it(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +116,7 @@ def test_devices_says_what_limits_it(cli: Command, monkeypatch: pytest.MonkeyPat
                       container_memory_bytes=16 * 10**8)  # fmt: skip
     monkeypatch.setattr("core.machine.environment.resources", lambda: small)
     _, out, _ = cli("devices")
-    assert "; 2 of 64 cores, limited by the container's CPU quota of 2.5; 1 GB free, limited by the container's" in out
-    assert "Compared by default: cpu,threads=1 against cpu,threads=2" in out
+    holds(out, "2 of 64", "quota of 2.5", "1 GB free", "cpu,threads=1 against cpu,threads=2")
     _, out, _ = cli("devices", "--json")
     assert json.loads(out)["container_memory_bytes"] == 16 * 10**8
 

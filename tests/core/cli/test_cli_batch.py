@@ -49,17 +49,15 @@ def asked(monkeypatch):
 
 def test_without_a_noise_study_it_is_throughput_and_says_so(cli, files):
     out, _ = done(cli("batch", files["run"]))
-    assert out.startswith("Most samples a second: 2 threads at batch 1,024 (the largest measured), clearly faster")
-    holds(out, "noise scale has not been measured", "random hold no signal")
-    assert "s to the loss" not in out
+    assert out.startswith("Most samples a")
+    holds(out, "batch 1,024", "has not been", "no signal")
+    assert "to the loss" not in out
 
 
 def test_with_one_the_time_to_the_loss_comes_first(cli, files):
     out, _ = done(cli("batch", files["run"], "--noise", files["noise"], *PRICES, "--epoch-samples", "60000"))
-    assert out.startswith("Predicted, fastest to a loss of 1.2: 2 threads at batch")
-    holds(out, "learning rate that is tuned", "labels of a teacher network",
-          "In step time, at equal batch: 2 threads are faster from batch 44", "per epoch",
-          "1 thread at 0.2 USD an hour (2026-11-01)")  # fmt: skip
+    assert out.startswith("Predicted, fastest")
+    holds(out, "loss of 1.2", "a teacher network", "from batch 44", "per epoch", "at 0.2 USD", "(2026-11-01)")
 
 
 def test_json_holds_what_it_says_and_the_record(cli, files, tmp_path):
@@ -95,7 +93,7 @@ def test_own_data_give_the_task_and_the_epoch(cli, files, asked):
     assert asked[0].data == files["data"]
     assert "40 samples" in err
     assert "own data (mine.npz)" in out
-    assert "The task is random inputs" not in out
+    assert "is random inputs" not in out
     assert "per epoch" in out
 
 
@@ -135,9 +133,9 @@ def test_inference_has_no_noise_scale(cli, tmp_path):
     run["plan"]["workload"]["mode"] = "infer"
     path = tmp_path / "infer.json"
     path.write_text(json.dumps(run), encoding="utf-8")
-    assert "inference has no noise scale" in refused(cli("batch", str(path), "--budget", "30"))
+    assert "no noise scale" in refused(cli("batch", str(path), "--budget", "30"))
     out, _ = done(cli("batch", str(path)))
-    assert "Inference has no gradients" in out
+    assert "no gradients" in out
 
 
 def test_a_study_that_fails_is_a_failure_with_its_sentence(cli, files, monkeypatch):
@@ -149,7 +147,7 @@ def test_a_study_that_fails_is_a_failure_with_its_sentence(cli, files, monkeypat
     monkeypatch.setattr(module, "GRADIENT_NOISE", dataclasses.replace(module.GRADIENT_NOISE, run=fail))
     status, out, err = cli("batch", files["run"], "--budget", "20")
     assert (status, out) == (1, "")
-    assert err.splitlines()[-1] == "The untrained network already has a loss of 0.1."
+    assert err.splitlines()[-1].endswith("loss of 0.1.")
 
 
 def test_a_memory_study_bounds_the_batches_of_its_target(cli, files, tmp_path):
@@ -169,8 +167,8 @@ def test_a_memory_study_of_something_else_is_refused(cli, files, tmp_path):
     plan = MemoryPlan(workload=Workload(network="100-50-10"), target=Target(), limit_bytes=2_000_000_000)
     path = tmp_path / "other.json"
     path.write_text(MemoryStudy(plan=plan).to_json(), encoding="utf-8")
-    assert "which is no target of this run" in refused(cli("batch", files["run"], "--memory", str(path)))
+    assert "no target of" in refused(cli("batch", files["run"], "--memory", str(path)))
     path.write_text("[1]", encoding="utf-8")
-    assert "This is no Breakeven memory study" in refused(cli("batch", files["run"], "--memory", str(path)))
+    assert "Breakeven memory study" in refused(cli("batch", files["run"], "--memory", str(path)))
     path.write_text("[" * 100_000, encoding="utf-8")
     assert "other.json" in refused(cli("batch", files["run"], "--memory", str(path)))

@@ -21,16 +21,16 @@ def mapped(machine: Machine) -> Machine:
 def test_a_study_prints_verdict_read_outs_map_and_label(cli: Command) -> None:
     out, err = done(cli(*SHORT, *TARGETS, "--at", "2,256,8"))
     lines = out.splitlines()
-    assert lines[0].startswith("At depth 2, width 256, batch 8, ")
+    holds(lines[0], "At depth 2, ", "width 256, ", "batch 8, ")
     assert "; measured)" in lines[0]
-    assert "At depth 2 and width 256, " in out
-    assert any(line.startswith("width \\ batch  1 ") for line in lines)
-    assert "* measured there, the others interpolated; ? not clear which is faster." in lines
+    assert "and width 256, " in out
+    assert any(line.startswith("width \\ batch") for line in lines)
+    assert any(line.startswith("* measured there") for line in lines)
     rows = [line for line in lines if line.startswith(("16 ", "64 ", "256 ", "1,024 "))]
     assert len(rows) == 4
     assert any("*" in row for row in rows)
-    assert any(line.startswith("All times are measured: Multi-layer perceptron (training, adam)") for line in lines)
-    holds(err, "32 settings, of which those that tell most are measured", "measuring both targets in turn")
+    assert any(line.startswith("All times are") and "(training, adam)" in line for line in lines)
+    holds(err, "32 settings, ", "both targets in")
 
 
 @pytest.mark.usefixtures("mapped")
@@ -47,5 +47,4 @@ def test_flags_reach_the_plan(cli: Command) -> None:
 def test_failed_settings_are_named(cli: Command, mapped: Machine) -> None:
     mapped.faults = (Fault(target=1, batch=512, outcome="out_of_memory"),)
     out, _ = done(cli(*SHORT, *TARGETS))
-    holds(out, "on 2 threads: out of memory. Planted fault: out_of_memory at batch 512.",
-          "settings were skipped. Skipped, because 2 threads ran out of memory at depth")  # fmt: skip
+    holds(out, "Planted fault: out_of_memory", "at batch 512.", "settings were skipped")

@@ -18,13 +18,13 @@ SHORT = ("memory", "--preset", "784-512-512-10", "--target", "cpu", "--limit", "
 def test_verdict_table_parts_and_label(cli: Command) -> None:
     out, err = done(cli(*SHORT))
     lines = out.splitlines()
-    assert "fits within 1.2 GB on CPU and " in lines[0]
+    assert "within 1.2 GB" in lines[0]
     assert lines[1].startswith("Predicted: batch ")
-    assert "tests near the limit" in lines[2]
+    assert "near the limit" in lines[2]
     assert any(line.rstrip().endswith("out of memory") for line in lines)
-    assert any(line.startswith("Predicted parts at batch ") and "framework 650 MB" in line for line in lines)
-    assert any(line.startswith("Peaks are measured, of a whole worker process, TensorFlow included") for line in lines)
-    holds(err, "Trying batch ", "Predicted from the model alone")
+    assert any(line.startswith("Predicted parts") and "framework 650 MB" in line for line in lines)
+    assert any(line.startswith("Peaks are measured") for line in lines)
+    holds(err, "Trying batch ", "the model alone")
 
 
 def test_json_has_exactly_the_promised_keys(cli: Command) -> None:
@@ -42,7 +42,7 @@ def test_earlier_studies_are_learnt_from_and_broken_ones_left_out(cli: Command) 
     store = Store()
     cli(*SHORT)
     _, out, err = cli(*SHORT, "--json")
-    assert "of them of this one" in err
+    assert "of this one" in err
     assert json.loads(out)["wrong_fits"]["n_predicted_fits"] >= 2
     broken = MemoryStudy.model_validate(json.loads(out)["record"]).model_copy(update={"probes": "none"})
     store.add_study("memory", "20260105-broken", broken)
@@ -62,7 +62,7 @@ def test_the_default_limit_is_most_of_what_is_free(cli: Command, limited: Memory
 def test_a_card_of_unknown_size_needs_a_limit(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.cli.memory.default_limit_bytes", lambda *_: None)
     message = refused(cli("memory", "--preset", "784-512-512-10", "--target", "gpu:0"))
-    assert "say it with --limit" in message
+    assert "with --limit" in message
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_plan_that_names_code_is_refused_without_the_flag_before_a_worker_star
     cli: Command, asked: list[Any], project: Path
 ) -> None:
     path = plan_file(project / "plan.json", make_code(project))
-    assert f"run it from the command line with --model {ENTRY}." in refused(cli("sweep", "--plan", path))
+    assert f"--model {ENTRY}." in refused(cli("sweep", "--plan", path))
     assert "not by net.models:other" in refused(cli("sweep", "--plan", path, "--model", "net.models:other"))
     elsewhere = plan_file(project / "elsewhere.json", make_code(project / "net"))
     assert f"was found in {project / 'net'}; run" in refused(cli("sweep", "--plan", elsewhere, "--model", ENTRY))
@@ -134,7 +134,7 @@ def test_a_run_that_names_code_is_diagnosed_with_the_flag_only(
     assert cli("diagnose", path, "--model", ENTRY, "--budget", "30")[0] == 0
     assert {start[1] for start in asked if isinstance(start, tuple)} == {True}
     path.write_text(make_run().to_json())
-    assert "which no code builds; leave --model out" in refused(cli("diagnose", path, "--model", ENTRY))
+    assert "leave --model out" in refused(cli("diagnose", path, "--model", ENTRY))
 
 
 def test_permission_is_for_the_same_function_in_the_same_folder(project: Path) -> None:
@@ -157,9 +157,9 @@ def test_what_the_worker_refuses_and_what_is_beyond_the_limits_is_bad_input(monk
         DESCRIBED.model_copy(update={"classes": 2**30}),
     ]
     monkeypatch.setattr("core.worker.process.launch_processes", lambda *_, **__: (Describer(seen, answers.pop(0)),))
-    with pytest.raises(BadInput, match="There is no module “net”"):
+    with pytest.raises(BadInput, match="no module “net”"):
         network_from_code(ENTRY)
-    with pytest.raises(BadInput, match=r"The model of net.models:make cannot be measured: outputs"):
+    with pytest.raises(BadInput, match=r"net.models:make .*: outputs"):
         network_from_code(ENTRY)
     with pytest.raises(BadInput, match=r"package\.module:function"):
         network_from_code("net.models")

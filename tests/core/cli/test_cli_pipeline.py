@@ -37,12 +37,12 @@ def test_a_study_prints_verdict_table_and_label(cli: Command) -> None:
     out, err = done(cli(*SHORT))
     lines = out.splitlines()
     assert lines[0].startswith("Not input-bound")
-    assert lines[1].startswith("Prefetch stops helping at 1, at ")
-    assert "not clear at 50 µs, clear at 100 µs" in lines[2]
-    assert [line for line in lines if line.startswith("Resident on the device")]
-    assert [line for line in lines if line.startswith("Preprocessing 500 µs a sample") and "% (95 %: " in line]
-    assert any(line.startswith("All times are measured: 784-128-10 (training, adam) on CPU") for line in lines)
-    holds(err, "14 ways of feeding", "Preparing: ")
+    assert "helping at 1, " in lines[1]
+    holds(lines[2], "50 µs", "clear at 100")
+    assert [line for line in lines if line.startswith("Resident on")]
+    assert [line for line in lines if line.startswith("Preprocessing 500 µs") and "% (95 %: " in line]
+    assert any(line.startswith("All times are") and "784-128-10 (training, adam)" in line for line in lines)
+    holds(err, "14 ways of", "Preparing: ")
 
 
 @pytest.mark.usefixtures("fed")
@@ -75,9 +75,8 @@ def test_own_data_are_described_and_cost_nothing_more_by_default(cli: Command, t
     path = tmp_path / "mine.npy"
     np.save(path, np.zeros((9, 784), np.uint8))
     out, err = done(cli(*SHORT, "--data", path))
-    assert "mine.npy: 9 samples of 784" in err
-    holds(out, "As chosen: tf.data, prefetch auto, auto parallel calls, own data (mine.npy).",
-          "Your own data feed the tf.data rows")  # fmt: skip
+    assert "mine.npy: 9 samples" in err
+    holds(out, "own data (mine.npy).", "Your own data")
 
 
 @pytest.mark.usefixtures("fed")
@@ -87,4 +86,4 @@ def test_the_default_target_is_the_whole_cpu_without_a_gpu(cli: Command) -> None
 
 def test_data_that_do_not_fit_the_network_are_refused(cli: Command, tmp_path: Path) -> None:
     np.save(tmp_path / "small.npy", np.zeros((3, 10), np.float32))
-    assert "the network takes 784" in refused(cli(*SHORT, "--data", tmp_path / "small.npy"))
+    assert "takes 784" in refused(cli(*SHORT, "--data", tmp_path / "small.npy"))

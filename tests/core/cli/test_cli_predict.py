@@ -17,7 +17,7 @@ from core.rounds.run import Run
 from core.studies.selfcheck.checks import run_checks
 from core.studies.selfcheck.export import self_check_data
 from core.workload.spec import Pipeline, Workload
-from simulated.commands import Command, as_json, done, refused
+from simulated.commands import Command, as_json, done, holds, refused
 from simulated.hosts import cpu_run, host_machine, law, make_host_study
 from simulated.keras_files import functional, layer, source, text
 from simulated.runs import make_run, on_card, planned
@@ -66,7 +66,8 @@ def test_a_known_network_needs_no_family_and_each_line_says_rate_and_limit(
 ) -> None:
     asked = ("predict", "--gpu", "T4", *flags, "--batches", "32")
     out, _ = done(cli(*asked))
-    assert out.splitlines()[0].startswith("Modelled, not measured: VGG16")
+    assert out.splitlines()[0].startswith("Modelled, not measured")
+    assert "VGG16" in out.splitlines()[0]
     *_, samples_per_s, limit, label = out.splitlines()[4].split()
     (point,) = as_json(cli(*asked, "--json"))["points"]
     assert float(samples_per_s.replace(",", "")) == pytest.approx(point["samples_per_s"], rel=2e-3)
@@ -76,7 +77,7 @@ def test_a_known_network_needs_no_family_and_each_line_says_rate_and_limit(
 def test_a_known_network_named_alone_is_as_keras_applications_makes_it(cli: Command) -> None:
     asked = ("predict", "--gpu", "T4", "--batches", "8")
     alone = done(cli(*asked, "--application", "VGG16"))[0]
-    assert alone.splitlines()[0].startswith("Modelled, not measured: VGG16 (")
+    assert alone.splitlines()[0].partition(" (")[0].endswith("VGG16")
     assert done(cli(*asked, "--preset", "VGG16@224:1000"))[0] == alone
     assert done(cli(*asked, "--application", "VGG16", "--image", "224", "--classes", "1000"))[0] == alone
     small = done(cli(*asked, "--application", "VGG16", "--image", "64", "--classes", "10"))[0]
@@ -86,8 +87,8 @@ def test_a_known_network_named_alone_is_as_keras_applications_makes_it(cli: Comm
 def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> None:
     out, _ = done(cli(*ASKED, "--batches", "1,64,4096", "--mode", "infer"))
     lines = out.splitlines()
-    assert lines[0].startswith("Modelled, not measured: 784-512-512-10 (inference) on NVIDIA A100 80 GB SXM")
-    assert lines[0].endswith(": XLA, as Keras chooses by default; float32 (TF32)")
+    assert lines[0].startswith("Modelled, not measured")
+    holds(lines[0], "784-512-512-10 (inference)", "A100 80 GB", ": XLA", "float32 (TF32)")
     assert "label" in lines[3]
     assert "samples/s" in lines[3]
     step_ms, samples_per_s = (float(lines[5].split()[at].replace(",", "")) for at in (1, 4))
@@ -95,11 +96,10 @@ def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> 
     assert [line.split()[0] for line in lines[4:7]] == ["1", "64", "4,096"]
     assert all(line.endswith("modelled") for line in lines[4:7])
     assert any(line.startswith("Interval: ") for line in lines)
-    assert lines[1] == "Without what predict itself costs a step."
-    spanned = "Not named, so that the interval spans: Keras 3 (50 %) or a vendor's fused build (50 %); "
-    assert lines[2].startswith(spanned)
-    (overhead,) = (line for line in lines if line.startswith("Host overhead is assumed: "))
-    assert "Assumed for a host that nobody named" in overhead
+    assert "predict itself" in lines[1]
+    holds(lines[2], "Keras 3 (50", "fused build (50")
+    (overhead,) = (line for line in lines if line.startswith("Host overhead"))
+    holds(overhead, "is assumed: ", "nobody named")
 
 
 def test_a_driver_s_name_finds_the_card_and_unknown_ones_get_the_nearest(cli: Command) -> None:
@@ -139,8 +139,8 @@ def test_kinds_of_host_builds_and_fit_are_asked_for_and_said(cli: Command) -> No
     assert under_fit["host"]["fit"]["label"] == "assumed"
     out, _ = done(cli(*ASKED, "--batches", "1", "--host", "weak", "--under-fit", "--implementation", "fused"))
     lines = out.splitlines()
-    assert lines[1].startswith("Run by a vendor's fused build; host: assumed, a weak cloud machine; with what fit ")
-    assert any(line.startswith("What fit itself costs is assumed: ") for line in lines)
+    holds(lines[1], "fused build", "host: assumed", "a weak cloud", "what fit ")
+    assert any(line.startswith("What fit itself") for line in lines)
 
 
 def test_the_build_reaches_the_model(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_a_kinds_word_wins_over_a_file_of_that_name(
     flags = (*ASKED, "--batches", "1", "--json", "--host")
     assert as_json(cli(*flags, "weak"))["host"]["kind"] == "weak"
     assert as_json(cli(*flags, "./weak"))["host"]["label"] == "measured"
-    assert "“strong” is neither a kind of host (weak, desktop, recent_desktop, " in refused(cli(*flags, "strong"))
+    assert "(weak, desktop, recent_desktop, " in refused(cli(*flags, "strong"))
 
 
 def test_what_fit_costs_on_a_measured_host_is_from_the_run_where_that_is_of_this_machine(
@@ -185,7 +185,7 @@ def test_what_fit_costs_on_a_measured_host_is_from_the_run_where_that_is_of_this
     assert run.name in found["host"]["fit"]["source"]
     assert found["crossover"] == elsewhere["crossover"]  # both sides exclude it, whatever it costs
     out, _ = done(cli(*flags))
-    assert out.splitlines()[1] == "That compares steps without what fit itself costs, as the run was measured."
+    assert "without what fit" in out.splitlines()[1]
 
 
 def test_a_measured_host_is_read_and_one_of_another_machine_is_recorded(cli: Command, host_file: Path) -> None:
@@ -206,7 +206,7 @@ def test_the_host_is_measured_on_simulated_workers_and_written(cli: Command, mac
         cli(*ASKED, "--batches", "1", "--execution", "graph", "--json", "--measure-host", "--host-out", out_file)
     )
     assert json.loads(out)["host"]["op"]["us"] == pytest.approx(2.0 + DRIVER_US, rel=0.05)
-    assert "Starting a worker process" in err
+    assert "a worker process" in err
     assert len(HostStudy.from_json(out_file.read_text()).rounds) >= 9
 
 
@@ -216,8 +216,8 @@ def test_against_a_run_the_crossover_is_printed_first(cli: Command, tmp_path: Pa
     path.write_text(run.to_json())
     flags = ("predict", "--gpu", "T4", "--against", path, "--host", host_file, "--batches", "1,64")
     out, _ = done(cli(*flags))
-    assert out.startswith("Modelled: T4 is faster than the CPU's best (1 thread) from batch ")
-    assert "The CPU's best of 2 settings: 1 thread, whose steps at batch 1, 64 and 4,096" in out
+    holds(out.splitlines()[0], "T4 is faster", "(1 thread)")
+    holds(out, "of 2 settings: ", "64 and 4,096")
     data = json.loads(cli(*flags, "--json")[1])
     crossover = data["crossover"]
     assert (crossover["kind"], crossover["label"]) == ("from", "modelled")
@@ -254,9 +254,9 @@ def test_a_keras_architecture_and_another_family_work(cli: Command, tmp_path: Pa
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (("--batches", "0"), "Batch 0 is not possible"),
-        (("--batches", "many"), "Batches “many” are not understood"),
-        (("--host", "/nowhere/host.json"), "/nowhere/host.json cannot be read"),
+        (("--batches", "0"), "Batch 0"),
+        (("--batches", "many"), "“many”"),
+        (("--host", "/nowhere/host.json"), "/nowhere/host.json"),
         (("--host", "x", "--measure-host"), "leave out --measure-host"),
         (("--host-out", "x"), "give both"),
         (("--against", "/nowhere/run.json"), "/nowhere/run.json"),
@@ -274,13 +274,13 @@ def test_a_self_check_says_what_the_host_costs(cli: Command, tmp_path: Path) -> 
     assert data["host"]["label"] == "recorded"
     without = record.model_copy(update={"host": None})
     path.write_text(json.dumps(self_check_data(without, run_checks(without))))
-    assert "does not have what the host costs: It was not read." in refused(cli(*ASKED, "--host", path))
+    assert "was not read" in refused(cli(*ASKED, "--host", path))
 
 
 def test_a_stranger_for_a_host_study_is_refused(cli: Command, tmp_path: Path) -> None:
     path = tmp_path / "stranger.json"
     path.write_text('{"rounds": 3}')
-    assert "This is no Breakeven host study" in refused(cli(*ASKED, "--host", path))
+    assert "Breakeven host study" in refused(cli(*ASKED, "--host", path))
 
 
 def test_a_run_has_its_own_network(cli: Command, run_file: Path) -> None:
@@ -294,7 +294,7 @@ def test_of_a_recurrent_network_it_is_said_at_once_that_none_is_modelled_and_wha
     out, err = done(cli("predict", "--gpu", "T4", "--preset", "lstm-128x1-28x28-10", "--batches", "1,64"))
     workload = Workload(network=network_from_name("lstm-128x1-28x28-10"))
     assert err.startswith(not_modelled(workload))
-    assert "--preset lstm-128x1-28x28-10 --compare cpu" in err
-    assert "Withheld at batch 1, 64" in out
+    assert "lstm-128x1-28x28-10 --compare cpu" in err
+    assert "Withheld" in out
     _, err = done(cli("predict", "--gpu", "T4", "--preset", "784-128-10", "--batches", "1,64"))
     assert "not modelled" not in err

@@ -12,11 +12,9 @@ SHORT = ("scaling", "--preset", "784-128-10", "--targets", "cpu", "cpu:2", "--bu
 @pytest.mark.usefixtures("machine")
 def test_a_try_out_says_what_it_is_worth_first(cli: Command) -> None:
     out, err = done(cli(*SHORT, "--batches", "8:512"))
-    assert out.splitlines()[0].startswith(
-        "Logical CPUs share the cores of one CPU: this tries the study out and shows no"
-    )
-    holds(out, "2 logical CPUs are faster from batch", "strong efficiency", "All times are measured:")
-    holds(err, "7 batch sizes: CPU against 2 logical CPUs", "shows no speed of several devices.")
+    assert out.startswith("Logical CPUs share")
+    holds(out, "faster from batch", "strong efficiency", "times are measured:")
+    holds(err, "7 batch sizes: ", "2 logical CPUs", "shows no speed")
 
 
 @pytest.mark.usefixtures("machine")

@@ -37,19 +37,17 @@ def use(monkeypatch: pytest.MonkeyPatch, target: Target = CPU, fault: str = "") 
 def test_a_good_device_ends_with_status_0_and_its_table(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch)
     out, err = done(cli("selfcheck", "--target", "cpu"))
-    assert out.startswith("Self-check of cpu: 14 hold, 0 fail, 4 cannot be seen here.\n")
-    holds(
-        out, *(title for title, *_ in CHECKS.values()), "The host’s own cost", "All figures are measured", *HOLDS, LACKS
-    )
-    assert "Tracing steps (2 of 10)" in err
+    holds(out.splitlines()[0], "cpu: 14 hold", "0 fail", "4 cannot be")
+    holds(out, *(title for title, *_ in CHECKS.values()), "host’s own cost", "figures are measured", *HOLDS, LACKS)
+    assert "(2 of 10)" in err
 
 
 def test_a_failing_check_ends_with_status_1_and_its_sentence(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, GPU, "sync does not wait")
     status, out, _ = cli("selfcheck", "--target", "gpu:0")
     assert status == 1
-    assert out.startswith("Self-check of gpu:0: 16 hold, 1 fails, 1 cannot be seen here.\n")
-    holds(out, "Synchronising waits: A computation made 4 times as long")
+    holds(out.splitlines()[0], "gpu:0: 16 hold", "1 fails", "1 cannot be")
+    holds(out, "Synchronising waits: ")
 
 
 def test_json_is_what_out_writes(cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -70,7 +68,7 @@ def test_a_gpu_that_cannot_be_used_is_a_failed_check_with_a_file(
     path = tmp_path / "check.json"
     status, out, _ = cli("selfcheck", "--target", "gpu:0", "--out", path)
     assert status == 1
-    holds(out, "A worker starts on the target, and 16 other checks: There is no gpu:0")
+    holds(out, "16 other checks", "no gpu:0")
     assert read_self_check(path)[0].readings.lost is not None
 
 

@@ -23,8 +23,8 @@ def test_a_trace_as_text(cli: Command, tmp_path: Path) -> None:
     status, out, err = cli("trace", made.write(tmp_path))
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "made.xplane.pb: times of profiled steps, recorded"
-    assert "GPU:0: 2 steps (from the steps annotated on the host), 4 kernels, overhead share 31.4 %" in lines
+    holds(lines[0], "made.xplane.pb: ", "recorded")
+    holds(next(line for line in lines if line.startswith("GPU:0")), "2 steps", "4 kernels", "31.4 %")
     assert ["compute", "0.06", "68.6", "%"] in [line.split() for line in lines]
     assert ["step", "0.0875", "100.0", "%"] in [line.split() for line in lines]
     assert any(line.startswith("gemm") for line in lines)
@@ -59,8 +59,7 @@ def test_what_the_profiler_says_of_its_own_work_is_shown(cli: Command, tmp_path:
     made.space.warnings.append(b"Detected GPU events dropped on host: 7 events dropped because the buffer is full.")
     path = made.write(tmp_path)
     _, out, _ = cli("trace", path)
-    said = "Note: The profiler says: Detected GPU events dropped: 7 events dropped because the buffer is full."
-    holds(out, "The profiler lost 7 events, so the shares are not to be trusted", said)
+    holds(out, "lost 7 events", "7 events dropped")
     assert as_json(cli("trace", path, "--json"))["dropped_events"] == 7
 
 
@@ -68,8 +67,7 @@ def test_a_cpu_has_no_copies_to_show(cli: Command, tmp_path: Path) -> None:
     made = MadeTrace()
     made.plane("/host:CPU").line("python").event("train", 0, 10, step_num=0).event("x/MatMul:MatMul", 2, 4)
     _, out, _ = cli("trace", made.write(tmp_path))
-    holds(out, "framework between operations",
-          "CPU: 1 step (from the steps annotated on the host), 1 operation, overhead share 60.0 %")  # fmt: skip
+    holds(out, "framework between operations", "CPU: 1 step", "1 operation", "60.0 %")
     assert "copy to" not in out
 
 
@@ -79,9 +77,7 @@ def test_a_profilers_folder_stands_for_the_trace_in_it(cli: Command, tmp_path: P
     gpu_trace().write(folder, "vm.xplane.pb")
     assert as_json(cli("trace", tmp_path / "log", "--json"))["file"] == "vm.xplane.pb"
     gpu_trace().write(folder, "other.xplane.pb")
-    assert "holds 2 traces: name one of plugins/profile/2026_01_01/other.xplane.pb, " in refused(
-        cli("trace", tmp_path / "log")
-    )
+    holds(refused(cli("trace", tmp_path / "log")), "2 traces", "plugins/profile/2026_01_01/other.xplane.pb, ")
 
 
 @pytest.mark.parametrize("name", ["none", "empty", "text.json"])
@@ -114,7 +110,7 @@ def test_a_stored_run_is_traced_by_its_id_and_keeps_the_trace(cli: Command) -> N
     assert status == 0, err
     (cell,) = Store().load(run.id).traces
     assert (cell.target, cell.batch) == (1, 32)  # the last target, the middle batch
-    holds(out, "2 threads at batch 32: times of profiled steps, measured", "under the profiler", "1.1×")
+    holds(out, "at batch 32: ", "measured", "the profiler", "1.1×")
     data = as_json(cli("trace", run.id, "--target", run.target_names[0], "--batch", 8, "--json"))
     assert (data["run"], data["target"], data["batch"]) == (run.id, run.target_names[0], 8)
     assert data["profiled_step_ms"] > data["unprofiled_step_ms"]
@@ -131,7 +127,7 @@ def test_a_run_in_a_file_is_written_with_its_trace(cli: Command, tmp_path: Path)
     file.write_text(run_here().to_json())
     status, _, err = cli("trace", file, "--batch", 64, "--out", out)
     assert status == 0, err
-    holds(err, "not kept in the history", "Wrote")
+    holds(err, "not kept", "Wrote")
     (cell,) = read_run(out.read_bytes(), out.name).traces
     assert cell.batch == 64
     assert not Store().summaries()
@@ -167,5 +163,5 @@ def test_what_cannot_be_traced_is_refused(
 
 
 def test_flags_of_a_run_are_refused_for_a_trace_file_and_an_unknown_id_is_said(cli: Command, tmp_path: Path) -> None:
-    assert "are for a run" in refused(cli("trace", gpu_trace().write(tmp_path), "--batch", 8))
+    assert "for a run" in refused(cli("trace", gpu_trace().write(tmp_path), "--batch", 8))
     assert "does not exist" in refused(cli("trace", "20260101-abcdef"))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -40,15 +41,15 @@ def test_a_draft_becomes_a_plan_of_the_run_with_the_usual_values_left_open() -> 
 @pytest.mark.parametrize(
     ("change", "field", "sentence"),
     [
-        ({"batch": None}, "batch", "The reference batch must lie between 4 and 65,536."),
-        ({"batch": 3}, "batch", "The reference batch must lie between 4 and 65,536."),
-        ({"learning_rate": 0.0}, "learning_rate", "The learning rate must be above 0"),
-        ({"learning_rate": 101.0}, "learning_rate", "The learning rate must be above 0"),
-        ({"target_loss": -1.0}, "target_loss", "The loss to reach must be above 0"),
-        ({"budget_s": 9.0}, "budget_s", "The budget must lie between 10 and"),
-        ({"budget_s": None}, "budget_s", "The budget must lie between 10 and"),
-        ({"own": True, "data": "  "}, "data", "Give a path to your labelled data"),
-        ({"own": True, "data": "/a\x07"}, "data", "characters that cannot be shown"),
+        ({"batch": None}, "batch", "4 and 65,536."),
+        ({"batch": 3}, "batch", "4 and 65,536."),
+        ({"learning_rate": 0.0}, "learning_rate", "above 0"),
+        ({"learning_rate": 101.0}, "learning_rate", "above 0"),
+        ({"target_loss": -1.0}, "target_loss", "above 0"),
+        ({"budget_s": 9.0}, "budget_s", "10 and"),
+        ({"budget_s": None}, "budget_s", "10 and"),
+        ({"own": True, "data": "  "}, "data", "Give a path"),
+        ({"own": True, "data": "/a\x07"}, "data", "cannot be shown"),
     ],
 )
 def test_each_wrong_field_has_its_sentence(change: dict[str, Any], field: str, sentence: str) -> None:
@@ -72,11 +73,9 @@ def test_own_data_are_looked_at_and_named_in_the_plan() -> None:
 
 
 def test_data_without_labels_are_refused_with_the_reason() -> None:
-    def look(path: str) -> Source:
-        raise DataError(f"{path} holds no labels.")
-
+    look = Mock(side_effect=DataError("/x.npy holds no labels."))
     outcome = draft.build_noise_plan(RUN, DRAFT | dict(own=True, data="/x.npy"), look)
-    assert outcome.errors == {"data": "/x.npy holds no labels."}
+    assert outcome.errors == {"data": str(look.side_effect)}
 
 
 def test_a_path_that_is_not_chosen_is_not_looked_at() -> None:
@@ -86,16 +85,16 @@ def test_a_path_that_is_not_chosen_is_not_looked_at() -> None:
 def test_what_has_no_noise_scale_is_refused_with_the_reason() -> None:
     assert draft.noise_refusal(RUN) is None
     assert draft.noise_refusal(make_run(1)) is None  # of network and data, whatever machine the run is from
-    assert "it has no gradients" in str(draft.noise_refusal(changed(RUN, mode="infer")))
-    assert "Only points were imported" in str(draft.noise_refusal(RUN.model_copy(update={"plan": None})))
+    assert "no gradients" in str(draft.noise_refusal(changed(RUN, mode="infer")))
+    assert "Only points" in str(draft.noise_refusal(RUN.model_copy(update={"plan": None})))
     assert "still running" in str(draft.noise_refusal(RUN.model_copy(update={"status": "running"})))
 
 
 def test_memory_is_confirmed_for_runs_of_this_machine_only() -> None:
     assert draft.memory_refusal(RUN) is None
     assert draft.memory_refusal(changed(RUN, mode="infer")) is None
-    assert "This run is recorded" in str(draft.memory_refusal(make_run(1)))
-    assert "Only points were imported" in str(draft.memory_refusal(RUN.model_copy(update={"plan": None})))
+    assert "is recorded" in str(draft.memory_refusal(make_run(1)))
+    assert "Only points" in str(draft.memory_refusal(RUN.model_copy(update={"plan": None})))
 
 
 def test_user_code_is_left_to_the_command_line() -> None:
@@ -103,7 +102,7 @@ def test_user_code_is_left_to_the_command_line() -> None:
     run = changed(RUN, network=code)
     assert isinstance(run.plan.workload, Workload)
     for refusal in (draft.noise_refusal(run), draft.memory_refusal(run)):
-        assert "from the command line with --model train.models:make" in str(refusal)
+        assert "--model train.models:make" in str(refusal)
 
 
 def test_a_limit_becomes_the_plan_of_that_target() -> None:
@@ -118,16 +117,16 @@ def test_impossible_limits_are_refused(limit_gb: float | None) -> None:
     outcome = draft.build_memory_plan(RUN, 0, limit_gb, 90.0, None)
     assert outcome.plan is None
     assert outcome.limit_bytes is None
-    assert outcome.errors["limit_bytes"] == "The memory limit must lie between 0.1 and 100,000 GB."
+    assert outcome.errors["limit_bytes"].endswith("and 100,000 GB.")
 
 
 def test_a_limit_beyond_what_is_free_is_refused_but_on_a_gpu_nobody_here_knows() -> None:
     outcome = draft.build_memory_plan(RUN, 0, 9.0, 90.0, 8 * 10**9)
     assert outcome.plan is None
     assert outcome.limit_bytes == 9 * 10**9
-    assert "only 8 GB are free on this machine now; choose" in outcome.errors["limit_bytes"]
+    assert "only 8 GB" in outcome.errors["limit_bytes"]
     outcome = draft.build_memory_plan(RUN, 0, 9.0, 90.0, 8 * 10**9, " (the container's)")
-    assert "are free on this machine now (the container's); choose" in outcome.errors["limit_bytes"]
+    assert "now (the container's);" in outcome.errors["limit_bytes"]
     assert draft.build_memory_plan(RUN, 0, 9.0, 90.0, None).plan is not None
 
 
@@ -139,10 +138,8 @@ def test_a_bad_budget_leaves_the_limit_to_predict_with() -> None:
 
 def test_prices_are_dated_and_in_one_currency() -> None:
     outcome = draft.build_prices(replace(PRICES, currency="USD"))
-    assert [(price.target, price.amount) for price in outcome.prices] == [
-        ("cpu", "0.2 USD an hour (2026-11-01)"),
-        ("gpu:0", "2.5 USD an hour (2026-11-01)"),
-    ]
+    amounts = [(price.target, price.per_hour, price.currency, str(price.dated)) for price in outcome.prices]
+    assert amounts == [("cpu", 0.2, "USD", "2026-11-01"), ("gpu:0", 2.5, "USD", "2026-11-01")]
     assert outcome.epoch_samples == 60_000
 
 

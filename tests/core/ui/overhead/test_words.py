@@ -1,5 +1,6 @@
 """Sentences about a traced cell follow from its numbers."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from core.rounds.answer.analyse import analyse
 from core.rounds.answer.answer import Fit
 from core.traces.record import HostOp, TracedCell
 from core.ui.overhead import words
+from simulated.commands import holds
 from simulated.runs import make_run
 from tests.support.traced import GEMM, HOST_OPS, RELU, cpu_cell, gpu_cell
 
@@ -37,7 +39,7 @@ def test_headline_names_compute_and_the_largest_part_of_the_overhead(cell: Trace
 
 @pytest.mark.parametrize("cell", [gpu_cell(32, ratio=1.31), gpu_cell(32, dropped_events=1)], ids=["slowed", "lost"])
 def test_a_trace_that_is_not_to_be_trusted_is_no_headline(cell: TracedCell) -> None:
-    assert words.headline(cell) == "Trace disturbed; trace again."
+    assert words.headline(cell).startswith("Trace disturbed")
 
 
 def test_the_all_reduce_of_several_devices_is_said_with_its_interval() -> None:
@@ -47,8 +49,7 @@ def test_the_all_reduce_of_several_devices_is_said_with_its_interval() -> None:
     each = [step_ms * (0.2 + 0.01 * (index % 2)) for index in range(len(cell.device.steps))]
     several = cell.model_copy(update={"device": cell.device.model_copy(update={"all_reduces_ms": tuple(each)})})
     said = words.all_reduced(several) or ""
-    assert said.startswith("The all-reduce, which sums the gradients of all devices, runs during 2")
-    assert " to 2" in said
+    assert re.search(r"during 2.*to 2", said)
     one = cell.device.model_copy(update={"all_reduces_ms": tuple(each[:1]), "steps": cell.device.steps[:1]})
     assert words.all_reduced(cell.model_copy(update={"device": one})) is None
 
@@ -57,72 +58,40 @@ def test_small_shares_are_not_rounded_to_nothing() -> None:
     assert [words.percent(share) for share in (0.0, 0.001, 0.614, 1.0)] == ["0 %", "below 1 %", "61 %", "100 %"]
 
 
-def test_distrust_begins_above_the_ratio_and_gives_the_numbers() -> None:
+def test_distrust_begins_above_the_ratio_or_with_a_lost_event_and_gives_the_numbers() -> None:
     assert words.distrust(gpu_cell(ratio=1.29)) is None
-    reported = words.distrust(gpu_cell(step_ms=3.2, ratio=1.6))
-    assert "3.2 ms under the profiler and 2 ms without it, 1.6 times as long (at most 1.3 is trusted)" in reported
-
-
-def test_lost_events_are_reported_whatever_the_ratio() -> None:
-    reported = words.distrust(gpu_cell(32, ratio=1.0, dropped_events=1_200))
-    assert reported is not None
-    assert "split at batch 32 is not to be trusted: the profiler lost 1,200 events of the device" in reported
+    holds(words.distrust(gpu_cell(step_ms=3.2, ratio=1.6)) or "", "3.2 ms", "2 ms", "1.6 times", "at most 1.3")
     assert words.distrust(gpu_cell(32, ratio=1.0, dropped_events=0)) is None
-    assert "go by the fixed-cost share" in explained(gpu_cell(dropped_events=1), fit_with(0.8))
+    holds(words.distrust(gpu_cell(32, ratio=1.0, dropped_events=1_200)) or "", "batch 32", "lost 1,200 events")
 
 
 def test_retraces_are_reported_with_the_remedy() -> None:
     assert words.retraced(gpu_cell()) is None
     assert "again once within" in (words.retraced(gpu_cell(retraces=1)) or "")
-    assert "again 3 times within" in (words.retraced(gpu_cell(retraces=3)) or "")
+    assert "3 times within" in (words.retraced(gpu_cell(retraces=3)) or "")
 
 
-def test_shares_that_agree_need_no_explanation() -> None:
-    (reported,) = words.fitted_against_traced(gpu_cell(ratio=1.0), fit_with(0.41))
-    assert "agree within 5 percentage points" in reported
-
-
-@pytest.mark.parametrize(("cell", "why"), [
-    (gpu_cell(ratio=1.0), "leaves most of the device idle"),
-    (cpu_cell(ratio=1.0), "while any thread runs it"),
-])  # fmt: skip
-def test_a_higher_fit_is_explained_by_what_does_not_grow(cell: TracedCell, why: str) -> None:
-    reported = explained(cell, fit_with(0.8))
-    points = round(100 * (0.8 - cell.device.mean().overhead_share))
-    assert f"the fixed-cost share is {points} percentage points higher" in reported
-    assert why in reported
-    assert "farther apart" not in reported
-
-
-def test_a_profiler_that_slows_hides_part_of_a_higher_fit() -> None:
-    assert "1.2 times as long, mostly by work on the host, so without it" in explained(
-        gpu_cell(ratio=1.2), fit_with(0.8)
-    )
-
-
-def test_a_higher_trace_is_explained_by_copies_and_the_profiler() -> None:
-    reported = explained(gpu_cell(ratio=1.2), fit_with(0.1))
-    assert "the overhead share is 29 percentage points higher" in reported
-    assert "Copies and waiting for input are 12 %" in reported
-    assert "comes out too high" in reported
-
-
-def test_a_higher_trace_without_copies_or_slowing_is_explained_by_gaps() -> None:
-    reported = explained(cpu_cell(ratio=1.0), fit_with(0.1))
-    assert "gaps between operations" in reported
-    assert "Copies" not in reported
-    assert "too high" not in reported
-
-
-def test_doubts_about_either_side_are_added() -> None:
-    doubtful = replace(fit_with(0.8), trusted=False, note="Measure larger batches.")
-    reported = explained(gpu_cell(ratio=1.6), doubtful)
-    assert "read with care. Measure larger batches." in reported
-    assert "go by the fixed-cost share" in reported
-
-
-def test_without_a_fit_there_is_nothing_to_compare() -> None:
-    assert "three batch sizes" in explained(gpu_cell(), None)
+@pytest.mark.parametrize(("cell", "fit", "parts", "absent"), [
+    (gpu_cell(ratio=1.0), fit_with(0.41), ["agree within 5 percentage points"], []),
+    (gpu_cell(ratio=1.0), fit_with(0.8),
+     ["the fixed-cost share is 41 percentage points higher", "leaves most of the device idle"], ["farther apart"]),
+    (cpu_cell(ratio=1.0), fit_with(0.8), ["50 percentage points higher", "while any thread runs it"],
+     ["farther apart"]),
+    (gpu_cell(ratio=1.2), fit_with(0.8), ["1.2 times as long, mostly by work on the host, so without it"], []),
+    (gpu_cell(ratio=1.2), fit_with(0.1),
+     ["the overhead share is 29 percentage points higher", "waiting for input are 12 %", "comes out too high"], []),
+    (cpu_cell(ratio=1.0), fit_with(0.1), ["gaps between operations"], ["Copies", "too high"]),
+    (gpu_cell(ratio=1.6), replace(fit_with(0.8), trusted=False, note="Measure larger batches."),
+     ["read with care. Measure larger batches.", "go by the fixed-cost share"], []),
+    (gpu_cell(dropped_events=1), fit_with(0.8), ["go by the fixed-cost share"], []),
+    (gpu_cell(), None, ["three batch sizes"], []),
+], ids=["agree", "idle device", "threads", "slowed", "copies", "gaps", "doubts", "lost events", "no fit"])  # fmt: skip
+def test_what_separates_the_two_shares_is_explained(
+    cell: TracedCell, fit: Fit | None, parts: list[str], absent: list[str]
+) -> None:
+    reported = explained(cell, fit)
+    holds(reported, *parts)
+    assert not [part for part in absent if part in reported]
 
 
 @pytest.mark.parametrize(("cell", "sentence"), [
@@ -139,8 +108,9 @@ def test_placement_counts_fallbacks_apart_from_what_belongs_on_the_host(cell: Tr
 def test_host_table_has_fallbacks_first_and_does_not_invent_bytes() -> None:
     table = words.host_table(make_run(4), gpu_cell())
     assert list(table["operation"]) == ["model/Where", "model/Unique", "while/IteratorGetNext"]
-    assert list(table["why"]) == ["fell back to the host", "fell back to the host", "expected: input pipeline"]
-    assert list(table["moved"]) == ["not reported by the trace", "512 bytes", "401 kB"]
+    assert [why.startswith("fell back") for why in table["why"]] == [True, True, False]
+    assert table["why"][2] == f"expected: {words.WHY['input']}"
+    assert list(table["moved"]) == [words.NO_BYTES, "512 bytes", "401 kB"]
     assert set(table["label"]) == {"recorded"}
 
 
