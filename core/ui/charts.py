@@ -105,13 +105,6 @@ def chart(
         show(f"{place}{name}", partial(make, overlay(card)), alt, f"{file}-modelled", **look)
 
 
-def grid(kinds: tuple[str, ...], run: Run, answer: Answer, *, image: str = "svg", card: Against | None = None) -> None:
-    """Draw charts in two columns if the window is wide enough, else in one."""
-    with st.grid(2, min_column_width=560, gap="medium"):
-        for kind in kinds:
-            chart(kind, run, answer, image=image, card=card, border=True)
-
-
 def image_choice(key: str) -> str:
     """Return the file type that the camera button in a chart's own menu saves."""
     chosen = st.segmented_control(

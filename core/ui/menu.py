@@ -84,8 +84,3 @@ def address(kind: str) -> str:
 def measuring(kind: str) -> str | None:
     """Return the page on which a kind or task is measured, or None if only a command measures it."""
     return next((name for name, page in pages().items() if kind in (*page.measures, *page.folded)), None)
-
-
-def draws_progress(name: str, kind: str) -> bool:
-    """Return whether a page always draws the progress of a kind."""
-    return kind in (*pages()[name].measures, *pages()[name].follows)

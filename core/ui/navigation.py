@@ -1,8 +1,8 @@
-"""The pages in their groups, the links between them, and tabs."""
+"""The pages in their groups, and the links between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -42,7 +42,7 @@ def first() -> str:
 
 
 def pages() -> dict[str, list[StreamlitPage]]:
-    """Return all pages by group; with a GPU the menu omits the page that asks for one.
+    """Return all pages by group; the menu omits the question about a GPU with one, and measuring pages if read-only.
 
     Streamlit puts those without a group first, and :mod:`core.ui.look` moves history and method behind the groups.
 
@@ -57,32 +57,19 @@ def pages() -> dict[str, list[StreamlitPage]]:
 
 def _page(name: str, opens: str) -> StreamlitPage:
     page = menu.pages()[name]
+    hidden = (name == "start" and opens != "start") or (page.only_measures and registry.read_only())
     return st.Page(menu.path(name), title=page.title, icon=page.icon, help=page.help, url_path=name,
-                   visibility="hidden" if _is_hidden(name, opens) else "visible")  # fmt: skip
+                   visibility="hidden" if hidden else "visible")  # fmt: skip
 
 
 def _root() -> None:
     """Do nothing; never run: see :func:`pages`."""
 
 
-def _is_hidden(name: str, opens: str) -> bool:
-    """Return whether the menu omits a page: the GPU question with a GPU, measuring pages if read-only."""
-    return (name == "start" and opens != "start") or (menu.pages()[name].only_measures and registry.read_only())
-
-
 def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
     """Link to a page, by default with its own label; ``query`` are the address's parameters."""
     page = menu.pages()[name]
     st.page_link(menu.path(name), label=label or page.link, icon=icon or page.icon, query_params=query or None)
-
-
-def tabs(key: str, parts: Mapping[str, Callable[[], None]], first: str | None = None) -> None:
-    """Draw one tab per part, of which only the open one is drawn; ``first`` is open initially."""
-    shown = st.tabs(list(parts), default=first, key=key, on_change="rerun")
-    for part, draw in zip(shown, parts.values(), strict=True):
-        if part.open:
-            with part:
-                draw()
 
 
 def run(above: Callable[[str], None]) -> None:

@@ -14,9 +14,9 @@ from core.rounds.show.export import run_json
 from core.store.tables import RUNS
 from core.studies.kind import Context
 from core.studies.registry import kind_of, kinds
+from core.ui.downloads import json_bytes
 from core.ui.history import kept
 from core.ui.history import page as history
-from core.ui.share import json_bytes
 from simulated.frontier_studies import make_frontier_study
 from simulated.kinds import RUN
 from simulated.noises import make_noise_study

@@ -276,7 +276,7 @@ def _one(summary: Summary, changes: bool) -> None:
         if readable:
             with st.popover("Export", icon=":material/download:"):
                 if run is not None:
-                    downloads.buttons(run)
+                    downloads.draw(run.id, downloads.run_files(run))
                 else:
                     kept.file(summary)
         if changes:
