@@ -72,6 +72,15 @@ def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
     st.page_link(menu.path(name), label=label or page.link, icon=icon or page.icon, query_params=query or None)
 
 
+def put(**query: str | None) -> None:
+    """Put parameters into the page's address; an empty one is removed."""
+    for name, value in query.items():
+        if value:
+            st.query_params[name] = value
+        else:
+            st.query_params.pop(name, None)
+
+
 def run(above: Callable[[str], None]) -> None:
     """Route to the requested page; a flag tells :func:`guard` that the page has its frame.
 

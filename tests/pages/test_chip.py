@@ -7,9 +7,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.studies.registry import kinds
 from core.studies.selfcheck.run import SELF_CHECK
+from core.studies.sweep.trace import TRACE
 from core.ui import chip, menu
 from core.ui.method.demo import PITFALLS
-from core.ui.overhead.tracing import TRACE
 from simulated.pages import open_page, running, text_of
 
 TITLE = "Map of a network"

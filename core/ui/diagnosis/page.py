@@ -11,19 +11,18 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.base.evidence import same_machine
 from core.base.fields import fields_of
-from core.base.text import sentence_case
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.remedies import REMEDIES, arms_for, family
 from core.studies.diagnosis.run import DiagnosisPlan, default_batch, default_target
-from core.ui import frame, machine, navigation, registry
+from core.ui import frame, machine, navigation, opened, registry
 from core.ui.checks import Checks
 from core.ui.diagnosis.result import Parts
 from core.ui.places import Places
 from core.ui.study_page import StudyPage, takes
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 PAGE = StudyPage(DIAGNOSIS, "Diagnose", ":material/stethoscope:")
@@ -93,11 +92,7 @@ def form(run: Run, answer: Answer | None, busy: str | None, top: Any) -> Diagnos
 def _target(run: Run, answer: Answer) -> int:
     measured = [target for target in range(len(run.names)) if any(cell.target == target for cell in answer.cells)]
     default = default_target(run) if default_target(run) in measured else measured[0]
-    chosen = st.segmented_control(
-        "Target to make faster", measured, default=default, required=True, key=f"diagnosis_target-{run.id}",
-        format_func=lambda index: plain(sentence_case(run.names[index])),
-    )  # fmt: skip
-    return default if chosen is None else chosen
+    return opened.choose_target(run, "Target to make faster", measured, default, "diagnosis_target")
 
 
 def _batch(run: Run, answer: Answer, target: int) -> int:
@@ -121,7 +116,7 @@ def before(run: Run, request: DiagnosisPlan | None) -> None:
     if request is None or run.plan is None:
         return
     st.header("What would be tried", anchor=False)
-    st.table(written(to_try(run, request)), border="horizontal", hide_index=True)
+    static_table(to_try(run, request))
 
 
 def to_try(run: Run, request: DiagnosisPlan) -> pd.DataFrame:

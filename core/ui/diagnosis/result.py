@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 
-import pandas as pd
 import streamlit as st
 
 from core.base.evidence import same_machine
@@ -27,8 +26,7 @@ from core.ui import charts, evidence, more_time, registry, share
 from core.ui.card import DRAW_NOTICE, Badge, draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.states import ICONS, Level, Notice, few_starts, stopped
-from core.ui.study_page import start
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 UNFOLDED = 1  # of the notes
@@ -100,19 +98,9 @@ def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     budget_s = longer_budget_s(diagnosis.experiment, halves(unclear), EXPERIMENT_SHARE)
     if budget_s is None:
         return
-    names = counted(len(unclear), "remedy", "remedies")
-    says = (
-        f"{duration(budget_s)} in all will probably make {names} clear."
-        if unclear
-        else "More time makes it more precise."
-    )
-
-    def begin() -> None:
-        if start(DIAGNOSIS, DiagnosisPlan(run, diagnosis.target, diagnosis.batch, budget_s)):
-            st.query_params.pop("study", None)
-        st.rerun()
-
-    more_time.offer(says, budget_s, begin, urgent=answer.reason == "open", again=True, help=more_time.ANEW)
+    names = counted(len(unclear), "remedy", "remedies") if unclear else ""
+    plan = DiagnosisPlan(run, diagnosis.target, diagnosis.batch, budget_s)
+    more_time.offer_again(DIAGNOSIS, plan, names, urgent=answer.reason == "open")
 
 
 def halves(unclear: Sequence[Finding]) -> tuple[tuple[float, float], ...]:
@@ -187,8 +175,7 @@ def _not_measured(answer: DiagnosisAnswer) -> None:
         for finding in answer.findings
         if finding.gain is None
     ]
-    if rows:
-        st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    static_table(rows)
 
 
 def _readings(answer: DiagnosisAnswer) -> None:

@@ -22,13 +22,12 @@ from core.studies.fleet.figures import cost_figure, drawn, speed_up_figure, thro
 from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import ENDED, FleetMachine, FleetStudy, MachinePrice
 from core.studies.fleet.text import cheapest_words, columns, fleet_text, notes, row, shown_batches
-from core.ui import charts, evidence, money, registry, share
+from core.ui import charts, evidence, money, navigation, registry, share
 from core.ui.card import draw_notes, label_badge, result_card
 from core.ui.downloads import File, study_files
-from core.ui.navigation import link
 from core.ui.share import addressed_target, target_address
 from core.ui.states import Notice, stopped
-from core.ui.tables import cleaned, written
+from core.ui.tables import cleaned, static_table
 from core.ui.words import plain
 
 MACHINE, PRICE = "Machine", "An hour"
@@ -195,18 +194,9 @@ def asked(study: FleetStudy, compared: tuple[str, ...]) -> Asked:
                 max_selections=MAX_TARGETS - 1, format_func=lambda name: clean(name),
                 placeholder="The baseline and the fastest",
             )  # fmt: skip
-    found = Asked(baseline, target, tuple(chosen))
-    _put(study, found)
-    return found
-
-
-def _put(study: FleetStudy, found: Asked) -> None:
-    wanted = found.address(study)
-    for name in (BASELINE, TARGET, CHOSEN):
-        if name in wanted:
-            st.query_params[name] = wanted[name]
-        else:
-            st.query_params.pop(name, None)
+    choice = Asked(baseline, target, tuple(chosen))
+    navigation.put(**dict.fromkeys((BASELINE, TARGET, CHOSEN)) | choice.address(study))
+    return choice
 
 
 def curves_of(study: FleetStudy) -> Mapping[str, CondensedRun]:
@@ -277,12 +267,12 @@ class Parts:
         few = len(answer.results) <= FEW
         first = [] if few else [answer.results[machine] for machine in drawn(answer, self._asked.chosen)]
         rest = [result for result in answer.results if result not in first]
-        table = pd.DataFrame([row(answer, result, batches) for result in (*first, *rest)], columns=names)
+        rows = [row(answer, result, batches) for result in (*first, *rest)]
         if few:
-            st.table(written(table), border="horizontal", hide_index=True)
+            static_table(rows, names)
         else:
             height = HEAD_PX + 10 * ROW_PX
-            st.dataframe(cleaned(table), hide_index=True, key="fleet-review", height=height,
+            st.dataframe(cleaned(pd.DataFrame(rows, columns=names)), hide_index=True, key="fleet-review", height=height,
                          alt="One row a machine: step times, and where it is faster than the baseline.")  # fmt: skip
 
     def _notices(self) -> list[str]:
@@ -299,7 +289,7 @@ class Parts:
     def _machines(self) -> None:
         st.caption(plain(summary(self._study.machines)))
         show(self._study, self._curves, f"fleet-machines-{self._id}")
-        link("history", "Their runs in the history", fleet=self._id)
+        navigation.link("history", "Their runs in the history", fleet=self._id)
 
     def _cost(self) -> None:
         if any(result.price is not None for result in self._answer.results):

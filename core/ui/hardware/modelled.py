@@ -23,11 +23,10 @@ from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import choice_line
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
-from core.ui import machine, registry
+from core.ui import machine, navigation, registry
 from core.ui.card import label_badge, metric, result_card
 from core.ui.hardware import page
 from core.ui.hardware.draft import USUAL_CARDS, usual_options
-from core.ui.navigation import link
 from core.ui.sweep.form import CardField
 from core.ui.words import plain
 from core.workload.execution import expected
@@ -77,7 +76,8 @@ def _field(label: str, names: list[str], width: Any) -> str:
         label, names, format_func=lambda name: clean(_option(name)), key=KEY, help=HELP, persist_state="session",
         width=width,
     )  # fmt: skip
-    _put(name)
+    st.session_state[PUT] = name
+    navigation.put(**{QUERY: name})
     return name
 
 
@@ -103,14 +103,6 @@ def _follow_address(known: Mapping[str, GpuSpec]) -> None:
         st.session_state[KEY] = find_gpu(name, known).name
     except UnknownGpu as error:
         st.info(plain(str(error)), icon=":material/search_off:")
-
-
-def _put(name: str) -> None:
-    st.session_state[PUT] = name
-    if name:
-        st.query_params[QUERY] = name
-    else:
-        st.query_params.pop(QUERY, None)
 
 
 def address() -> dict[str, str]:
@@ -198,7 +190,7 @@ def _card(run: Run, comparison: Against, choice: str, note: str) -> None:
     with result_card(TITLE, [label_badge("modelled")], f"{comparison.crossover.sentence} No worker ran for it.", about):
         _numbers(comparison)
         if not st.context.is_embedded and run.status != "running":
-            link("hardware", "All cards against this CPU, what limits them, the host's overhead",
+            navigation.link("hardware", "All cards against this CPU, what limits them, the host's overhead",
                  run=run.id, gpus=comparison.spec.name)  # fmt: skip
 
 

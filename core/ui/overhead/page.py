@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.base.numbers import counted, number
-from core.base.text import sentence_case
 from core.figures.style import environment_line
 from core.rounds.answer.answer import Answer, Fit
 from core.rounds.ran_as import ran_line
@@ -16,7 +15,7 @@ from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.rounds.show.trace_figures import timeline_figure, trace_share_figure, traced_cells
 from core.traces.record import TRUSTED_RATIO, AnyTrace, TracedCell
-from core.ui import charts, evidence, registry
+from core.ui import charts, evidence, opened, registry
 from core.ui.card import Badge, label_badge, result_card
 from core.ui.navigation import link
 from core.ui.overhead import words
@@ -25,23 +24,21 @@ from core.ui.tables import cleaned
 from core.ui.words import plain
 from core.workload.names import all_of
 
-TARGET_KEY, BATCH_KEY, JUMP = "overhead_target", "overhead_batch", "overhead_jump"
+BATCH_KEY, JUMP = "overhead_batch", "overhead_jump"
 LONG_NAME = 60  # characters; kernels with a longer name are shown whole in a separate column
 
 
 def target_of(run: Run) -> int:
     """Return the target to show: the address's or chosen one, else the last traced one, else the last one."""
     targets = range(len(run.names))
-    asked = addressed_target(st.query_params.get("target"), targets)
-    target = max((cell.target for cell in run.traces), default=targets[-1]) if asked is None else asked
+    target = addressed_target(st.query_params.get("target"), targets)
+    if target is None:
+        target = max((cell.target for cell in run.traces), default=targets[-1])
     if st.context.is_embedded or len(targets) == 1:
         return target
-    chosen = st.segmented_control(
-        "Target", targets, default=target, required=True, key=f"{TARGET_KEY}-{run.id}",
-        format_func=lambda index: plain(sentence_case(run.names[index])),
-    )  # fmt: skip
-    st.query_params["target"] = target_address(target if chosen is None else chosen)
-    return target if chosen is None else chosen
+    chosen = opened.choose_target(run, "Target", targets, target, "overhead_target")
+    st.query_params["target"] = target_address(chosen)
+    return chosen
 
 
 def untraced(run: Run) -> None:

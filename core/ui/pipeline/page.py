@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -15,7 +14,7 @@ from core.studies.progress import Snapshot
 from core.ui import frame
 from core.ui.pipeline.result import RANDOM_BESIDE, Parts
 from core.ui.study_page import StudyPage
-from core.ui.tables import written
+from core.ui.tables import static_table
 
 QUESTION = "Does the input keep up with the device?"
 
@@ -43,6 +42,6 @@ def before(study: PipelinePlan | None) -> None:
         return
     st.markdown("**What will be measured**")
     rows = [{"Way of feeding": arm.title, "Pipeline": arm.pipeline.title} for arm in study.arms]
-    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    static_table(rows)
     if study.base.data is not None:
         st.caption(RANDOM_BESIDE)

@@ -23,7 +23,6 @@ from core.ui import charts, evidence, more_time, share
 from core.ui.card import draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.states import Notice, few_starts, stopped
-from core.ui.study_page import start
 from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line
 
@@ -115,32 +114,21 @@ def _again(experiment: Experiment, answer: PipelineAnswer) -> None:
     """Offer the same study with a budget that should make it clear; not for another machine's."""
     if not more_time.is_of_here(experiment):
         return
-    found = answer.of(BASE)
-    open_share = found is not None and found.share is not None and not found.share.is_clear
+    fed = answer.of(BASE)
+    unclear = fed is not None and fed.share is not None and not fed.share.is_clear
     budget_s = longer_budget_s(experiment, halves(answer))
-    if budget_s is None:
-        return
-    says = (
-        f"{duration(budget_s)} in all will probably make it clear."
-        if open_share
-        else "More time makes it more precise."
-    )
-
-    def begin() -> None:
-        if start(PIPELINE, plan_again(experiment, budget_s)):
-            st.query_params.pop("study", None)
-        st.rerun()
-
-    more_time.offer(says, budget_s, begin, urgent=open_share, again=True, help=more_time.ANEW)
+    if budget_s is not None:
+        plan = plan_again(experiment, budget_s)
+        more_time.offer_again(PIPELINE, plan, "it" if unclear else "", urgent=unclear)
 
 
 def halves(answer: PipelineAnswer) -> tuple[tuple[float, float], ...]:
     """Return the half width of the share's interval, and the one that would tell on which side of 5 % it lies."""
-    found = answer.of(BASE)
-    if found is None or found.share is None or found.share.low is None or found.share.high is None:
+    fed = answer.of(BASE)
+    if fed is None or fed.share is None or fed.share.low is None or fed.share.high is None:
         return ()
-    half = (found.share.high - found.share.low) / 2
-    return ((half, max(abs(found.share.value - MODERATE), LEAST_HALF)),)
+    half = (fed.share.high - fed.share.low) / 2
+    return ((half, max(abs(fed.share.value - MODERATE), LEAST_HALF)),)
 
 
 def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
