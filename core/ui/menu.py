@@ -49,12 +49,12 @@ class Page:
 @cache
 def pages() -> dict[str, Page]:
     """Return all pages in the menu's order, by the name of their folder, file and address."""
-    found = {
+    by_name = {
         info.name: page
         for info in pkgutil.iter_modules(core.ui.__path__)
         if info.ispkg and (page := getattr(importlib.import_module(f"{core.ui.__name__}.{info.name}"), "PAGE", None))
     }
-    return dict(sorted(found.items(), key=lambda item: item[1].order))
+    return dict(sorted(by_name.items(), key=lambda item: item[1].order))
 
 
 def groups() -> dict[str, list[str]]:

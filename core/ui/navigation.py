@@ -50,9 +50,9 @@ def pages() -> dict[str, list[StreamlitPage]]:
     link to that page would fail if another page comes first.
     """
     opens = first()
-    found = {group: [_page(name, opens) for name in names] for group, names in menu.groups().items()}
-    found[""].append(st.Page(_root, title="Breakeven", url_path="root", default=True, visibility="hidden"))
-    return found
+    by_group = {group: [_page(name, opens) for name in names] for group, names in menu.groups().items()}
+    by_group[""].append(st.Page(_root, title="Breakeven", url_path="root", default=True, visibility="hidden"))
+    return by_group
 
 
 def _page(name: str, opens: str) -> StreamlitPage:

@@ -170,7 +170,7 @@ def limits(run: Run, studies: Evidence) -> dict[str, MemoryLimit]:
 def searched_on_cpu(run: Run, studies: Evidence) -> tuple[str, MemoryStudy] | None:
     """Return the newest memory study of a CPU target of the run, with that target's name; None without any."""
     searches = [(name, study) for name, (_, study) in studies.memory.items() if _on_cpu(run, name)]
-    return max(searches, key=lambda one: one[1].created_at, default=None)
+    return max(searches, key=lambda search: search[1].created_at, default=None)
 
 
 def _on_cpu(run: Run, name: str) -> bool:

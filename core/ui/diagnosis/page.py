@@ -34,7 +34,7 @@ ELSEWHERE = (
 
 def show(run: Run) -> None:
     """Show the whole page: the diagnosis of a run, and the form for the next one."""
-    answer, asked = registry.answer_of(run), PAGE.address in st.query_params
+    answer, requested = registry.answer_of(run), PAGE.address in st.query_params
     heading = f"What would help? {run.name}"
 
     def result(study_id: str, diagnosis: Diagnosis, head: DeltaGenerator) -> None:
@@ -43,7 +43,7 @@ def show(run: Run) -> None:
     PAGE.frame(heading, partial(form, run, answer), result, partial(before, run), run_id=run.id)
     if not st.context.is_embedded:
         navigation.link("crossover", run=run.id)
-    elif not asked and not registry.studies(DIAGNOSIS, run.id):
+    elif not requested and not registry.studies(DIAGNOSIS, run.id):
         st.info("This run has no diagnosis yet.", icon=":material/stethoscope:")
 
 

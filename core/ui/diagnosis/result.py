@@ -72,14 +72,14 @@ class Parts:
 
     def evidence(self) -> dict[str, Callable[[], None]]:
         """Return the available evidence by title."""
-        found: dict[str, Callable[[], None]] = {}
+        parts: dict[str, Callable[[], None]] = {}
         if measured_findings(self._answer):
-            found["Every remedy that was tried"] = partial(_remedies, self._diagnosis, self._answer)
+            parts["Every remedy that was tried"] = partial(_remedies, self._diagnosis, self._answer)
         if any(finding.gain is None for finding in self._answer.findings):
-            found["Not measured"] = partial(_not_measured, self._answer)
+            parts["Not measured"] = partial(_not_measured, self._answer)
         if self._answer.readings:
-            found["Seen in the sweep itself"] = partial(_readings, self._answer)
-        return found | {"How it was measured": partial(_how_measured, self._run, self._diagnosis)}
+            parts["Seen in the sweep itself"] = partial(_readings, self._answer)
+        return parts | {"How it was measured": partial(_how_measured, self._run, self._diagnosis)}
 
     def share(self) -> None:
         name, query = f"{self._run.id}-diagnosis", {"run": self._run.id, "study": self._id}
@@ -127,19 +127,19 @@ def notices(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> tuple[No
     experiment = diagnosis.experiment
     rounds = counted(len(experiment.rounds), "round")
     kept = f"what follows rests on the {rounds} measured until then" if experiment.rounds else "no round was measured"
-    found = [Notice("info", text) for text in stopped(experiment.status, "diagnosis", kept)]
+    qualifiers = [Notice("info", text) for text in stopped(experiment.status, "diagnosis", kept)]
     unclear = [variant_title(diagnosis, f) for f in answer.findings if f.judgement == "unclear"]
     if unclear:
         text = f"It is not clear whether these help: {', '.join(unclear)}. A larger budget makes their "
-        found.append(Notice("warning", f"{text}intervals narrower."))
-    found += [Notice("info", text) for text in few_starts(_starts(diagnosis), "A larger budget")]
+        qualifiers.append(Notice("warning", f"{text}intervals narrower."))
+    qualifiers += [Notice("info", text) for text in few_starts(_starts(diagnosis), "A larger budget")]
     if same_machine(run.environment, experiment.environment) is False:
         text = (
             "The sweep and this diagnosis name different machines. Gains are of the diagnosis's machine; step times "
             "and crossover of the sweep are of its own."
         )
-        found.append(Notice("warning", text))
-    return (*found, *(Notice("warning", warning.text) for warning in answer.warnings))
+        qualifiers.append(Notice("warning", text))
+    return (*qualifiers, *(Notice("warning", warning.text) for warning in answer.warnings))
 
 
 def _starts(diagnosis: Diagnosis) -> int:

@@ -48,17 +48,17 @@ def machine_prices(study_id: str, study: FleetStudy) -> dict[str, MachinePrice]:
 
     Those in another currency than the rest are converted at the session's rate, or left out without one.
     """
-    unit, found = currency_of(study), dict[str, MachinePrice]()
+    unit, prices = currency_of(study), dict[str, MachinePrice]()
     for name, price in study.plan.prices.items():
         rate = 1.0 if price.currency == unit else money.chosen().rate(price.currency)
         if rate is not None:
-            found[name] = price.model_copy(update={"per_hour": price.per_hour * rate, "currency": unit})
+            prices[name] = price.model_copy(update={"per_hour": price.per_hour * rate, "currency": unit})
     today = date.today().isoformat()
     for name, amount in st.session_state.get(_price_key(study_id), {}).items():
-        found.pop(name, None)
+        prices.pop(name, None)
         if amount:
-            found[name] = MachinePrice(per_hour=amount, currency=unit, dated=today)
-    return found
+            prices[name] = MachinePrice(per_hour=amount, currency=unit, dated=today)
+    return prices
 
 
 def _price_fields(study_id: str, study: FleetStudy, prices: Mapping[str, MachinePrice]) -> None:
@@ -89,10 +89,10 @@ def _take(study_id: str, names: list[str]) -> None:
 
 def price_days(prices: Mapping[str, MachinePrice]) -> str:
     """Return text such as ``Prices of 2026-11-22.``"""
-    found = sorted({price.dated for price in prices.values()})
-    if not found:
+    days = sorted({price.dated for price in prices.values()})
+    if not days:
         return ""
-    return f"Prices of {clean(found[0])}." if len(found) == 1 else f"Prices of {clean(found[0])} to {clean(found[-1])}."
+    return f"Prices of {clean(days[0])}." if len(days) == 1 else f"Prices of {clean(days[0])} to {clean(days[-1])}."
 
 
 ROW_PX, HEAD_PX, SHOWN_ROWS = 35, 38, 12
@@ -162,16 +162,16 @@ class Asked:
 
     def address(self, study: FleetStudy) -> dict[str, str]:
         """Return the parameters by which a link shows the same."""
-        found = {} if self.baseline in (None, study.machines[0].name) else {BASELINE: str(self.baseline)}
-        found |= {} if self.target is None else {TARGET: target_address(self.target)}
-        return found | ({CHOSEN: ",".join(self.chosen)} if self.chosen else {})
+        query = {} if self.baseline in (None, study.machines[0].name) else {BASELINE: str(self.baseline)}
+        query |= {} if self.target is None else {TARGET: target_address(self.target)}
+        return query | ({CHOSEN: ",".join(self.chosen)} if self.chosen else {})
 
 
 def asked(study: FleetStudy, compared: tuple[str, ...]) -> Asked:
     """Draw the fields, with the address's values as defaults, and return the choice; embedded pages have no fields."""
     names, targets = list(compared), range(len(study.plan.sweep.targets))
-    given, query = st.query_params.get(BASELINE), st.query_params.get(CHOSEN, "")
-    first = names.index(given) if given in names else 0
+    named, query = st.query_params.get(BASELINE), st.query_params.get(CHOSEN, "")
+    first = names.index(named) if named in names else 0
     target = addressed_target(st.query_params.get(TARGET), targets)
     chosen = [name for name in query.split(",") if name in names][: MAX_TARGETS - 1]
     if st.context.is_embedded:
@@ -277,14 +277,14 @@ class Parts:
 
     def _notices(self) -> list[str]:
         study, answer = self._study, self._answer
-        found = stopped(study.status, "fleet run", "what was measured until then is compared")
+        sentences = stopped(study.status, "fleet run", "what was measured until then is compared")
         there = sum(machine.run_id is not None for machine in study.machines)
         if waiting := there - len(self._curves):
-            found.append(
+            sentences.append(
                 f"{counted(waiting, 'run')} of {there:,} cannot be compared yet: each was deleted, is still measured, "
                 "or is being prepared in the background."
             )
-        return [*found, *notes(study, answer)]
+        return [*sentences, *notes(study, answer)]
 
     def _machines(self) -> None:
         st.caption(plain(summary(self._study.machines)))
@@ -319,8 +319,8 @@ def _range(values: list[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _key(found: Mapping[str, MachinePrice]) -> int:
-    return hash(tuple(sorted((name, price.per_hour, price.currency) for name, price in found.items())))
+def _key(prices: Mapping[str, MachinePrice]) -> int:
+    return hash(tuple(sorted((name, price.per_hour, price.currency) for name, price in prices.items())))
 
 
 def answered(
@@ -328,20 +328,20 @@ def answered(
     study: FleetStudy,
     curves: Mapping[str, CondensedRun],
     wanted: Asked,
-    found: Mapping[str, MachinePrice],
+    prices: Mapping[str, MachinePrice],
 ) -> FleetAnswer:
     """Return the answer, cached by runs, choices and prices. Raises UserError."""
     known = frozenset((run_id, run.rounds) for run_id, run in curves.items())
     return registry.once(
-        ("fleet", study_id, study.status, wanted.baseline, wanted.target, _key(found), known),
-        lambda: answer_of(study, curves, wanted.baseline, wanted.target, found),
+        ("fleet", study_id, study.status, wanted.baseline, wanted.target, _key(prices), known),
+        lambda: answer_of(study, curves, wanted.baseline, wanted.target, prices),
     )
 
 
 def compared(study: FleetStudy, curves: Mapping[str, CondensedRun]) -> tuple[str, ...]:
     """Return the machines that have step times. Raises UserError if there are fewer than two."""
-    found = tuple(m.name for m in study.machines if (run := curves.get(m.run_id or "")) is not None and run.rounds)
-    if len(found) < 2:
+    names = tuple(m.name for m in study.machines if (run := curves.get(m.run_id or "")) is not None and run.rounds)
+    if len(names) < 2:
         answer_of(study, curves)  # raises with the reason
         raise UserError("A comparison needs the runs of two machines.")
-    return found
+    return names

@@ -193,7 +193,7 @@ def _map(study_id: str, answer: FrontierAnswer, fixed: Axis, place: Setting) -> 
     charts.show("frontier", partial(frontier_figure, answer, section, place),
                 f"Map of the speed-up at {at}. {answer.sentence}",
                 f"frontier-{study_id}-{fixed}-{getattr(place, fixed)}", (study_id, fixed, place),
-                said=(fixed_words(answer.study.plan),))  # fmt: skip
+                omit=(fixed_words(answer.study.plan),))  # fmt: skip
 
 
 def table(answer: FrontierAnswer) -> pd.DataFrame:

@@ -85,8 +85,8 @@ def _verdict(runs: Sequence[Run], answers: Sequence[Answer]) -> None:
 
 
 def _picture(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) -> None:
-    said = " ".join(f"{row.letter}: {row.verdict}" for row in rows)
-    alt = f"{len(runs)} runs compared. {said}"
+    verdicts = " ".join(f"{row.letter}: {row.verdict}" for row in rows)
+    alt = f"{len(runs)} runs compared. {verdicts}"
     charts.show("compare", partial(comparison_figure, runs, answers), alt, "comparison", border=False)
 
 

@@ -56,8 +56,8 @@ def cell_of(run: Run, target: int, answer: Answer | None) -> TracedCell | None:
     cells = {cell.batch: cell for cell in traced_cells(run, target)}
     if not cells:
         return None
-    asked = st.query_params.get("batch", "")
-    batch = int(asked) if asked in map(str, cells) else _most_telling(tuple(cells.values()), answer)
+    requested = st.query_params.get("batch", "")
+    batch = int(requested) if requested in map(str, cells) else _most_telling(tuple(cells.values()), answer)
     if st.context.is_embedded:
         return cells[batch]
     key = f"{BATCH_KEY}-{run.id}-{target}"
@@ -84,14 +84,13 @@ def _most_telling(cells: tuple[TracedCell, ...], answer: Answer | None) -> int:
 
 def nothing_traced(run: Run, target: int) -> None:
     """Say that the target has no trace, and which targets have one."""
-    said = "No batch of this run was traced, so only its fixed-cost share is known, fitted to the step times."
+    sentence = "No batch of this run was traced, so only its fixed-cost share is known, fitted to the step times."
     if any(cell.target != target for cell in run.traces):
         traced = sorted({cell.target for cell in run.traces})
         have = "has" if len(traced) == 1 else "have"
-        said = (
-            f"No batch of {run.names[target]} was traced; {all_of([run.names[one] for one in traced])} {have} a trace."
-        )
-    st.info(plain(said), icon=":material/stacked_bar_chart:")
+        names = all_of([run.names[index] for index in traced])
+        sentence = f"No batch of {run.names[target]} was traced; {names} {have} a trace."
+    st.info(plain(sentence), icon=":material/stacked_bar_chart:")
     link("crossover", "The fixed-cost share of every target", run=run.id)
 
 
@@ -109,9 +108,9 @@ def notes(cell: AnyTrace) -> None:
     for sentence in (words.distrust(cell), words.retraced(cell)):
         if sentence:
             st.warning(plain(sentence), icon=":material/warning:")
-    said = (*filter(None, [words.all_reduced(cell)]), *cell.notes)
-    if said:
-        st.caption("  \n".join(plain(note) for note in said))
+    sentences = (*filter(None, [words.all_reduced(cell)]), *cell.notes)
+    if sentences:
+        st.caption("  \n".join(plain(note) for note in sentences))
 
 
 def how_traced(run: Run, cell: TracedCell) -> None:

@@ -86,7 +86,7 @@ class Parts:
         title, figure = CHARTS[name]
         charts.show(
             f"pipeline-{name}", partial(figure, self._experiment, self._answer), f"{title}. {self._answer.sentence}",
-            f"pipeline-{self._id}-{name}", (self._id,), border=border, said=about_lines(self._experiment),
+            f"pipeline-{self._id}-{name}", (self._id,), border=border, omit=about_lines(self._experiment),
         )  # fmt: skip
 
     def _table(self) -> None:
@@ -140,16 +140,16 @@ def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
 
 def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
     """Return what qualifies the verdict, as sentences."""
-    found = stopped(experiment.status, "study", f"what follows rests on its {len(experiment.rounds):,} rounds")
+    sentences = stopped(experiment.status, "study", f"what follows rests on its {len(experiment.rounds):,} rounds")
     if experiment.arms[0].target.on_cpu:
-        found.append(
+        sentences.append(
             "On a CPU target the pipeline and the step share the cores, so the input-bound share also counts the "
             "cores that preprocessing takes from the arithmetic."
         )
     if any(arm.pipeline.data is not None for arm in experiment.arms):
-        found.append(RANDOM_BESIDE)
-    found += few_starts(max((fed.processes for fed in answer.fed), default=0))
-    return tuple(dict.fromkeys((*found, *(warning.text for warning in experiment.warnings))))
+        sentences.append(RANDOM_BESIDE)
+    sentences += few_starts(max((fed.processes for fed in answer.fed), default=0))
+    return tuple(dict.fromkeys((*sentences, *(warning.text for warning in experiment.warnings))))
 
 
 def table(experiment: Experiment, answer: PipelineAnswer) -> pd.DataFrame:

@@ -112,10 +112,10 @@ def table(answer: ScalingAnswer) -> pd.DataFrame:
 def notices(answer: ScalingAnswer) -> tuple[str, ...]:
     """Return what qualifies the verdict, as sentences."""
     study = answer.study
-    found = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
-    found += few_starts(study.starts)
+    sentences = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
+    sentences += few_starts(study.starts)
     warnings = (warning.text for warning in all_warnings(answer.run, answer.answer))
-    return tuple(dict.fromkeys((*found, *notes(answer), *warnings)))
+    return tuple(dict.fromkeys((*sentences, *notes(answer), *warnings)))
 
 
 def _how_measured(answer: ScalingAnswer) -> None:

@@ -97,13 +97,13 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
 
 
 def _pictures(run: Run, answer: Answer, comparison: Against) -> None:
-    index, said = compared_with(run, answer), comparison.crossover.sentence
+    index, sentence = compared_with(run, answer), comparison.crossover.sentence
     # pictures of a running sweep are never drawn twice, so none is cached
     key = () if run.status == "running" else (registry.revision(run), repr(comparison))
     with st.grid(2, min_column_width=560, gap="medium"):
         charts.show(
             "start-steps", partial(steps_figure, run, answer, index, comparison),
-            f"Step time by batch size of the CPU of {run.name} and a modelled GPU. {said}", f"{run.id}-first", key,
+            f"Step time by batch size of the CPU of {run.name} and a modelled GPU. {sentence}", f"{run.id}-first", key,
         )  # fmt: skip
         if any(point.label == "modelled" for point in comparison.curve.stretch):
             charts.show(
