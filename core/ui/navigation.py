@@ -14,21 +14,18 @@ from core.ui import look, machine, menu, registry
 from core.ui.words import plain
 
 ICON = Path(__file__).with_name("icon.png")  # a name such as ":material/…:" would be fetched from Google's servers
-PAGE = "tab_page"
+PAGE, ROUTED = "tab_page", "routed"
 
 
-def of(page: str) -> None:
-    """Set the tab to that page, before :func:`st.navigation`, which would otherwise set its own icon."""
+def name_tab(page: str) -> None:
+    """Set the tab's title to that page, before :func:`st.navigation`, which would otherwise set its own icon."""
     st.session_state[PAGE] = page
     st.set_page_config(page_title=f"{page} · Breakeven", page_icon=ICON, layout="wide")
 
 
-def shows(name: str) -> None:
+def name_result(name: str) -> None:
     """Add the name of the shown run or study to the tab's title."""
     st.set_page_config(page_title=clean(f"{name} · {st.session_state.get(PAGE, '')} · Breakeven"))
-
-
-ROUTED = "routed"
 
 
 def first() -> str:
@@ -86,12 +83,12 @@ def run(above: Callable[[str], None]) -> None:
 
     ``above`` draws the content above every page, given the page's name; embedded pages have none.
     """
-    of("Breakeven")
+    name_tab("Breakeven")
     page = st.navigation(pages(), position="hidden" if st.context.is_embedded else "top")
     name = page.url_path
     if not name:
         st.switch_page(menu.path(first()), query_params=st.query_params.to_dict())
-    of(page.title)
+    name_tab(page.title)
     look.apply()
     if st.context.is_embedded and not menu.pages()[name].embeds:
         st.info("This page has no embedded view; open it by itself.", icon=":material/frame_inspect:")
@@ -115,7 +112,7 @@ def guard(measures: bool = False) -> None:
     not.
     """
     if not st.session_state.get(ROUTED, False):
-        of("Breakeven")
+        name_tab("Breakeven")
         st.navigation(pages(), position="top")
         st.rerun()
     registry.require()

@@ -40,7 +40,7 @@ def run() -> Run:
     if not run_id:
         st.query_params["run"] = shown.id
     st.session_state[LAST] = (shown.id, _newest())
-    navigation.shows(shown.name)
+    navigation.name_result(shown.name)
     return shown
 
 

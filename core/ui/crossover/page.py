@@ -25,6 +25,9 @@ from core.ui.words import plain
 
 MOST = 5
 """Maximum number of other runs read for a page; each takes some 20 ms."""
+UNFOLDED = 1  # of the notes
+IMAGE = "image"
+CAMERA = "svg"
 
 
 def repeats_of(run: Run) -> Repeats:
@@ -63,16 +66,9 @@ def repeats_table(measured: Repeats) -> None:
     navigation.link("history", "Compare these runs", ":material/difference:", compare=",".join(ids))
 
 
-UNFOLDED = 1  # of the notes
-IMAGE = "image"
-CAMERA = "svg"
-
-
 def show(run: Run) -> None:
     """Show the whole page of a run."""
-    answer = registry.answer_of(run)
-    parts = _Parts(run, answer)
-    frame.show(run.name, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share)
+    frame.show_parts(run.name, partial(_Parts, run, registry.answer_of(run)), st.container())
 
 
 def first_chart(run: Run) -> str:

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.base.numbers import counted, duration, number
 from core.base.schema import UserError
-from core.figures.style import environment_line, short
+from core.figures.style import environment_line
 from core.studies.frontier.answer import FrontierAnswer, MeasuredPoint, frontier_answer, reading, slice_of
 from core.studies.frontier.export import frontier_data, frontier_text
 from core.studies.frontier.figures import fixed_words, frontier_figure, who_is_ahead
@@ -26,11 +26,9 @@ from core.ui.states import few_starts, stopped
 from core.ui.tables import cleaned
 from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line
-from core.workload.names import are
 
 SHOWN_FAILURES = 3
 QUESTION = "At which sizes is one target faster than another?"
-HEADING_AT = 32  # characters of a target in the heading
 INTERPOLATED = "Interpolated between the settings that were measured, with its 95 % interval."
 
 
@@ -41,8 +39,7 @@ def show(study_id: str, study: FrontierStudy, head: DeltaGenerator) -> None:
 
 def heading(study: FrontierStudy) -> str:
     """Return a question that every answer fits."""
-    first, second = (short(name, HEADING_AT) for name in study.plan.names)
-    return f"At which sizes {are(second)} {second} faster than {first}?"
+    return frame.which_is_faster("At which sizes", study.plan.names)
 
 
 class _Parts:

@@ -30,13 +30,14 @@ from core.ui.hardware.draft import (
     own_prices,
     wrong_batch,
 )  # fmt: skip
-from core.ui.places import Places
+from core.ui.places import KEEP, Places
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.words import EXECUTION_HELP, TF32_HELP, plain
 
 FED, RESIDENT = "Fed each step", "Resident"
 MEASURED_HERE, MEASURED_ELSEWHERE = "Measured on this machine", "Measured on another machine"
 BUILDS: dict[Build, str] = {"unnamed": "Not named", "keras": "Keras 3", "fused": "A fused build"}
+PROBLEM = "hardware_problem_card"
 KINDS: dict[str, str] = {str(kind): words.capitalize() for kind, words in KIND_WORDS.items()} | {"unnamed": "Not named"}
 
 
@@ -106,10 +107,6 @@ def _host(run: Run, current: str) -> None:
 
 def _turn(key: str) -> None:
     st.query_params["host"] = st.session_state[key]
-
-
-KEEP: Any = "session"  # choices survive a visit to another page
-PROBLEM = "hardware_problem_card"
 
 
 def options(

@@ -17,7 +17,7 @@ from core.rounds.show.figures import workload_line
 from core.studies.sweep.kind import SWEEP
 from core.ui import charts, machine, neighbours, news, registry, verdict
 from core.ui.card import label_badge, result_card
-from core.ui.hardware import look, modelled, page
+from core.ui.hardware import look, modelled
 from core.ui.navigation import link
 from core.ui.sweep import live
 
@@ -86,7 +86,7 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     if answer is None:
         return
     modelled.not_modelled_notice(run)
-    comparison, note = modelled.of(run, answer, spec, page.cards())
+    comparison, note = modelled.compared_card(run, answer, spec)
     badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU"), *verdict.machine_badges(answer)]
     of = EXAMPLE if run.label == "recorded" else f"Your newest run, {run.name}:"
     choice = "" if len(cpu_targets(run, answer)) > 1 else choice_line(run, answer)  # the sentence names the best
