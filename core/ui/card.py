@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.base.evidence import Label
 from core.base.numbers import counted
 from core.ui.method_text import LABELS
-from core.ui.states import ICONS, Notice
+from core.ui.notices import ICONS, Notice
 from core.ui.words import LABEL_ICONS, plain, unbroken
 
 Colour = Literal["green", "blue", "violet", "orange", "grey", "red"]

@@ -1,7 +1,7 @@
 """Charts on pages: the shared figures with their menu's settings and a text alternative.
 
 Title and footnote are part of each picture, so that a saved one explains itself. On a page they stand around it as
-text, which is readable on a phone, and the picture's own are cropped (:mod:`core.ui.look`).
+text, which is readable on a phone, and the picture's own are cropped (:mod:`core.ui.css`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.rounds.show.compare_figures import interference_figure
 from core.rounds.show.figures import speed_up_figure, step_time_figure, throughput_figure, workload_line
 from core.rounds.show.overhead_figure import overhead_figure
 from core.ui import registry
-from core.ui.look import plot_key
+from core.ui.css import plot_key
 from core.ui.words import plain
 
 CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {

@@ -10,7 +10,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from core.base.text import clean
 from core.store import StoreError
-from core.ui import look, machine, menu, registry
+from core.ui import css, machine, menu, registry
 from core.ui.words import plain
 
 ICON = Path(__file__).with_name("icon.png")  # a name such as ":material/…:" would be fetched from Google's servers
@@ -41,7 +41,7 @@ def first() -> str:
 def pages() -> dict[str, list[StreamlitPage]]:
     """Return all pages by group; the menu omits the question about a GPU with one, and measuring pages if read-only.
 
-    Streamlit puts those without a group first, and :mod:`core.ui.look` moves history and method behind the groups.
+    Streamlit puts those without a group first, and :mod:`core.ui.css` moves history and method behind the groups.
 
     The root is a page of its own, which :func:`run` redirects: Streamlit gives its first page no other address, so a
     link to that page would fail if another page comes first.
@@ -89,7 +89,7 @@ def run(above: Callable[[str], None]) -> None:
     if not name:
         st.switch_page(menu.path(first()), query_params=st.query_params.to_dict())
     name_tab(page.title)
-    look.apply()
+    css.apply()
     if st.context.is_embedded and not menu.pages()[name].embeds:
         st.info("This page has no embedded view; open it by itself.", icon=":material/frame_inspect:")
         return

@@ -19,7 +19,7 @@ from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.ui import more_time
 from core.ui.card import Badge, draw_notes, interval_metric, label_badge, metric, result_card
-from core.ui.states import notices
+from core.ui.notices import notices
 from core.ui.tables import static_table
 from core.ui.words import plain
 

@@ -16,12 +16,12 @@ from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, batch_wor
 from core.studies.memory.figures import memory_figure, parts_figure
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
-from core.ui import charts, opened, share
+from core.ui import charts, share, shown_run
 from core.ui.batch import form, page
 from core.ui.batch.draft import target_order
 from core.ui.batch.page import Evidence
 from core.ui.card import label_badge, metric, predicted_badge, result_card
-from core.ui.states import stopped
+from core.ui.notices import stopped
 from core.ui.tables import static_table
 from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line
@@ -54,7 +54,7 @@ def _target(run: Run, studies: Evidence) -> int:
     default = target_order(run.target_names, tuple(studies.memory))
     if len(run.names) == 1:
         return default
-    return opened.choose_target(run, "Target", range(len(run.names)), default, "batch_memory_target")
+    return shown_run.choose_target(run, "Target", range(len(run.names)), default, "batch_memory_target")
 
 
 def _predicted(run: Run, target: int, prediction: MemoryPrediction) -> None:

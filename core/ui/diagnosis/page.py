@@ -17,7 +17,7 @@ from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.remedies import REMEDIES, arms_for, family
 from core.studies.diagnosis.run import DiagnosisPlan, default_batch, default_target
-from core.ui import frame, machine, navigation, opened, registry
+from core.ui import frame, machine, navigation, registry, shown_run
 from core.ui.checks import Checks
 from core.ui.diagnosis.result import Parts
 from core.ui.places import Places
@@ -92,7 +92,7 @@ def form(run: Run, answer: Answer | None, busy: str | None, top: Any) -> Diagnos
 def _target(run: Run, answer: Answer) -> int:
     measured = [target for target in range(len(run.names)) if any(cell.target == target for cell in answer.cells)]
     default = default_target(run) if default_target(run) in measured else measured[0]
-    return opened.choose_target(run, "Target to make faster", measured, default, "diagnosis_target")
+    return shown_run.choose_target(run, "Target to make faster", measured, default, "diagnosis_target")
 
 
 def _batch(run: Run, answer: Answer, target: int) -> int:

@@ -25,7 +25,7 @@ from core.studies.experiment.run import longer_budget_s
 from core.ui import charts, evidence, more_time, registry, share
 from core.ui.card import DRAW_NOTICE, Badge, draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
-from core.ui.states import ICONS, Level, Notice, few_starts, stopped
+from core.ui.notices import ICONS, Level, Notice, few_starts, stopped
 from core.ui.tables import static_table
 from core.ui.words import plain
 

@@ -25,8 +25,8 @@ from core.studies.fleet.text import cheapest_words, columns, fleet_text, notes, 
 from core.ui import charts, evidence, money, navigation, registry, share
 from core.ui.card import draw_notes, label_badge, result_card
 from core.ui.downloads import File, study_files
+from core.ui.notices import Notice, stopped
 from core.ui.share import addressed_target, target_address
-from core.ui.states import Notice, stopped
 from core.ui.tables import cleaned, static_table
 from core.ui.words import plain
 

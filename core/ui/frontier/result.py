@@ -22,7 +22,7 @@ from core.ui import charts, evidence, frame, news, share
 from core.ui.card import label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.frontier import page
-from core.ui.states import few_starts, stopped
+from core.ui.notices import few_starts, stopped
 from core.ui.tables import cleaned
 from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line

@@ -18,7 +18,7 @@ from core.rounds.answer.loop import loop_name
 from core.rounds.run import Run
 from core.store.database import data_dir
 from core.studies.host.run import HostPlan
-from core.ui import machine, money, opened, registry
+from core.ui import machine, money, registry, shown_run
 from core.ui.hardware import page
 from core.ui.hardware.draft import (
     OTHER_LINK,
@@ -164,7 +164,7 @@ def _hold_cards(run: Run, current: Options, cards: dict[str, GpuSpec]) -> None:
 def _against(run: Run, current: Options, targets: tuple[int, ...]) -> int:
     if len(targets) < 2:
         return current.index
-    return opened.choose_target(run, "Your CPU", targets, current.index, "hardware_against")
+    return shown_run.choose_target(run, "Your CPU", targets, current.index, "hardware_against")
 
 
 def host(host: page.Host) -> None:

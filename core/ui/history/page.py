@@ -19,7 +19,7 @@ from core.store import Deletion, Found, Imported, StoreError, Summary, Wanted, k
 from core.studies.registry import kinds, read_any
 from core.studies.sweep.kind import SWEEP
 from core.ui import downloads, frame, registry, verdict
-from core.ui.history import comparison, kept
+from core.ui.history import comparison, stored
 from core.ui.navigation import link
 from core.ui.study_page import busy_sentence
 from core.ui.sweep.live import can_resume, resume
@@ -217,7 +217,7 @@ def _selected_rows(summaries: tuple[Summary, ...]) -> list[int]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     # the key changes with the list, so that a selection never moves to another run
     state = st.dataframe(
-        cleaned(history_table(summaries, [kept.title_of(s) for s in summaries])), hide_index=True, on_select="rerun",
+        cleaned(history_table(summaries, [stored.title_of(s) for s in summaries])), hide_index=True, on_select="rerun",
         selection_mode="multi-row",
         key=f"history-{hash(tuple(s.id for s in summaries))}", height=38 + 35 * min(SHOWN_ROWS, len(summaries)),
         alt="One row a study, newest first.", placeholder="",
@@ -257,12 +257,12 @@ def _single(summary: Summary, changes: bool) -> None:
     run = _load(summary.id) if summary.kind == SWEEP.name else None
     place, body = st.container(horizontal=True, vertical_alignment="center"), st.container()
     with body:
-        readable = run is not None or (summary.kind != SWEEP.name and kept.show(summary))
+        readable = run is not None or (summary.kind != SWEEP.name and stored.show(summary))
         if run is not None:
             verdict.card(run, registry.answer_of(run), heading=summary.name, notices_shown=0)
     with place:
         if readable:
-            kept.link(summary)
+            stored.link(summary)
         known = kinds().get(summary.kind)
         if known is not None and known.parts:
             st.button(plain(known.parts), icon=":material/dns:", key="into_fleet", on_click=_enter,
@@ -278,7 +278,7 @@ def _single(summary: Summary, changes: bool) -> None:
                 if run is not None:
                     downloads.draw(run.id, downloads.run_files(run))
                 else:
-                    kept.file(summary)
+                    stored.file(summary)
         if changes:
             _delete_button([summary])
 
@@ -323,7 +323,7 @@ def _message() -> None:
             text, icon=f":material/{'error' if kind == 'error' else 'check'}:"
         )
         if study_id and (summary := registry.engine().store.summary(study_id)) is not None:
-            kept.link(summary)
+            stored.link(summary)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.rounds.show.trace_figures import timeline_figure, trace_share_figure, traced_cells
 from core.traces.record import TRUSTED_RATIO, AnyTrace, TracedCell
-from core.ui import charts, evidence, opened, registry
+from core.ui import charts, evidence, registry, shown_run
 from core.ui.card import Badge, label_badge, result_card
 from core.ui.navigation import link
 from core.ui.overhead import words
@@ -36,7 +36,7 @@ def target_of(run: Run) -> int:
         target = max((cell.target for cell in run.traces), default=targets[-1])
     if st.context.is_embedded or len(targets) == 1:
         return target
-    chosen = opened.choose_target(run, "Target", targets, target, "overhead_target")
+    chosen = shown_run.choose_target(run, "Target", targets, target, "overhead_target")
     st.query_params["target"] = target_address(chosen)
     return chosen
 

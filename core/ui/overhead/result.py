@@ -12,7 +12,7 @@ from core.rounds.run import Run
 from core.studies.sweep.trace import TRACE, CellToTrace, traceable_batches, why_untraceable
 from core.traces.record import TracedCell
 from core.ui import charts, frame, registry, share
-from core.ui.overhead import doing, page, trace_file
+from core.ui.overhead import gpu_activity, page, trace_file
 from core.ui.overhead.page import JUMP
 from core.ui.study_page import ask, start, why_ended
 from core.ui.words import plain
@@ -129,8 +129,8 @@ def _start(cell: CellToTrace) -> None:
 def _of_card(run: Run, target: int) -> dict[str, Callable[[], None]]:
     """Return the evidence on the GPU's activity and energy, if they were recorded."""
     parts: dict[str, Callable[[], None]] = {}
-    if doing.rows_of(run, target):
-        parts["What the GPU was doing"] = partial(doing.show, run, target)
+    if gpu_activity.rows_of(run, target):
+        parts["What the GPU was doing"] = partial(gpu_activity.show, run, target)
     if run.energy:
-        parts["Energy a sample"] = partial(doing.energy, run)
+        parts["Energy a sample"] = partial(gpu_activity.energy, run)
     return parts

@@ -22,7 +22,7 @@ from core.studies.pipeline.plan import BASE, PipelinePlan, has_work
 from core.ui import charts, evidence, more_time, share
 from core.ui.card import draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
-from core.ui.states import Notice, few_starts, stopped
+from core.ui.notices import Notice, few_starts, stopped
 from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line
 

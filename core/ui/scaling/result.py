@@ -29,7 +29,7 @@ from core.studies.scaling.record import TRY_OUT, ScalingStudy
 from core.ui import charts, evidence, frame, share
 from core.ui.card import Badge, draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
-from core.ui.states import Notice, few_starts, stopped
+from core.ui.notices import Notice, few_starts, stopped
 from core.ui.words import plain
 
 UNFOLDED = 1  # of the notes
