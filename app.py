@@ -8,7 +8,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 
-from core.ui import ahead, news
+from core.ui import news, preload
 from core.ui.framing import FrameRules
 
 
@@ -18,7 +18,7 @@ async def until_the_end(_: App) -> AsyncIterator[None]:
 
     The signal then ends the process.
     """
-    ahead.begin()
+    preload.begin()
     yield
     await asyncio.to_thread(st.cache_resource.clear)  # clearing the cache closes the engine (core.ui.registry)
 

@@ -1,5 +1,5 @@
 """The dashboard's script, which app.py serves: the router, and what stands above every page."""
 
-from core.ui import chip, navigation
+from core.ui import navigation, running_line
 
-navigation.run(chip.show)
+navigation.run(running_line.show)

@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from core.ui import frame, money, navigation, opened, registry
+from core.ui import frame, money, navigation, registry, shown_run
 from core.ui.batch import form, memory_result, page, result
 from core.ui.words import plain
 
 HEADING = "Which batch should we train with?"
 
 navigation.guard()
-run = opened.run()
+run = shown_run.run()
 answer = registry.answer_of(run)
 if answer is None:
     frame.top(HEADING)

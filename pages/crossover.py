@@ -1,7 +1,7 @@
 """Crossover: from which batch size which target is faster, as one sentence and one picture; the evidence folded."""
 
-from core.ui import navigation, opened
+from core.ui import navigation, shown_run
 from core.ui.crossover import page
 
 navigation.guard()
-page.show(opened.run())
+page.show(shown_run.run())

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from core.ui import frame, money, navigation, opened
+from core.ui import frame, money, navigation, shown_run
 from core.ui.hardware import draft, evidence, form, page, published, result, validation
 from core.ui.words import plain
 
 navigation.guard()
-run = opened.run()
+run = shown_run.run()
 answer, usual, targets = page.subject(run)
 cards = page.cards()
 options, problems = draft.read_options(st.query_params, usual, targets, cards)

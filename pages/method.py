@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.ui import frame, machine, method_text, navigation
+from core.ui import evidence, frame, machine, method_text, navigation
 from core.ui.hardware import published
 from core.ui.method import demo, resolution, selfcheck
 
@@ -21,7 +21,7 @@ frame.folded(
         "The words": method_text.words,
         "Self-check of this machine": selfcheck.show,
         "Timing pitfalls, live": demo.show,
-        "This machine": machine.environment_view,
+        "This machine": lambda: evidence.facts_of(machine.now(), "machine"),
     }
 )
 published.to_gallery("How far to trust the model of GPUs: published curves of real CPUs and GPUs beside it")

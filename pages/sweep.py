@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.ui import look, navigation, neighbours
+from core.ui import css, navigation, neighbours
 from core.ui.hardware import modelled
 from core.ui.study_page import busy_sentence
 from core.ui.sweep import form, live
@@ -17,7 +17,7 @@ if live.PAGE.running() is not None:
         form.show(busy_sentence(), modelled.FORM_FIELD)
 else:
     top = st.container(horizontal=True, vertical_alignment="center")
-    with st.container(key=look.ANSWER_FIRST):
+    with st.container(key=css.ANSWER_FIRST):
         chosen, shown = st.columns([6, 7], gap="medium")
     with chosen:
         neighbours.warn()

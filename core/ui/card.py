@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.base.evidence import Label
 from core.base.numbers import counted
 from core.ui.method_text import LABELS
-from core.ui.states import ICONS, Notice
+from core.ui.notices import ICONS, Notice
 from core.ui.words import LABEL_ICONS, plain, unbroken
 
 Colour = Literal["green", "blue", "violet", "orange", "grey", "red"]
@@ -37,6 +37,11 @@ def predicted_badge(basis: str) -> Badge:
     return Badge("predicted", ":material/functions:", "violet", basis)
 
 
+def draw_badges(badges: Iterable[Badge]) -> None:
+    for badge in badges:
+        st.badge(plain(badge.words), icon=badge.icon, color=badge.colour, help=plain(badge.help or "") or None)
+
+
 def result_card(
     heading: str,
     badges: Iterable[Badge],
@@ -56,8 +61,7 @@ def result_card(
     with card:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f"**{plain(heading)}**", width="content")
-            for badge in badges:
-                st.badge(plain(badge.words), icon=badge.icon, color=badge.colour, help=plain(badge.help or "") or None)
+            draw_badges(badges)
             if status != "finished":
                 st.badge(plain(status), icon=":material/flag:", color="orange")
         st.header(f"{icon} {unbroken(sentence)}".strip(), anchor=False)
@@ -94,9 +98,3 @@ def draw_notes(notices: Sequence[Notice], unfolded: int) -> None:
         with st.expander(counted(len(folded), "more note" if unfolded else "note")):
             for notice in folded:
                 st.markdown(f"{ICONS[notice.level]} {plain(notice.text)}")
-
-
-def draw_sentences(sentences: Iterable[str]) -> None:
-    """Draw the sentences that qualify a result in one box; nothing if there are none."""
-    if found := tuple(sentences):
-        st.info("  \n".join(plain(sentence) for sentence in found), icon=":material/info:")

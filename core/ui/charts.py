@@ -1,7 +1,7 @@
 """Charts on pages: the shared figures with their menu's settings and a text alternative.
 
 Title and footnote are part of each picture, so that a saved one explains itself. On a page they stand around it as
-text, which is readable on a phone, and the picture's own are cropped (:mod:`core.ui.look`).
+text, which is readable on a phone, and the picture's own are cropped (:mod:`core.ui.css`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.rounds.show.compare_figures import interference_figure
 from core.rounds.show.figures import speed_up_figure, step_time_figure, throughput_figure, workload_line
 from core.rounds.show.overhead_figure import overhead_figure
 from core.ui import registry
-from core.ui.look import plot_key
+from core.ui.css import plot_key
 from core.ui.words import plain
 
 CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {
@@ -51,18 +51,18 @@ def show(
     *,
     image: str = "svg",
     border: bool = True,
-    said: Collection[str] = (),
+    omit: Collection[str] = (),
 ) -> None:
     """Draw a figure in the theme's colours; with a ``key`` it is cached by name, key and theme.
 
-    Lines that the page has already ``said`` above it are not repeated under its title.
+    ``omit`` has the lines that already stand on the page above it, so that they are not repeated under its title.
     """
     dark = st.context.theme.type == "dark"
     figure = _kept((name, *key), dark, make) if key else _themed(make, dark)
     words = words_of(figure)
     with st.container(border=border, gap="xsmall"):
         st.markdown(f"**{plain(words.title)}**")
-        _lines(line for line in words.under if line not in said)
+        _lines(line for line in words.under if line not in omit)
         with st.container(key=plot_key(words, name)):
             st.plotly_chart(
                 figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=clean(alt)
@@ -71,8 +71,8 @@ def show(
 
 
 def _lines(lines: Iterable[str]) -> None:
-    if said := tuple(lines):
-        st.caption("  \n".join(plain(line) for line in said))
+    if shown := tuple(lines):
+        st.caption("  \n".join(plain(line) for line in shown))
 
 
 def _themed(make: Callable[[], go.Figure], dark: bool) -> go.Figure:
@@ -94,22 +94,16 @@ def chart(
     """
     if kind == "speed-up" and len(run.names) == 1 and card is None:
         return
-    (title, figure), name, said = CHARTS[kind], kind.replace(" ", "-"), answer.verdict.sentence
+    (title, figure), name = CHARTS[kind], kind.replace(" ", "-")
+    alt = f"{title} of {run.name}. {answer.verdict.sentence}"
     make, file, key = partial(figure, run, answer), f"{run.id}-{name}", registry.revision(run)
-    said_above = (workload_line(run),)  # by the verdict's card
-    look: dict[str, Any] = {"image": image, "border": border, "said": said_above}
+    # the verdict's card has the workload
+    look: dict[str, Any] = {"image": image, "border": border, "omit": (workload_line(run),)}
     if card is None or kind not in WITH_CARD:
-        show(f"{place}{name}", make, f"{title} of {run.name}. {said}", file, key, **look)
+        show(f"{place}{name}", make, alt, file, key, **look)
     else:
-        alt = f"{title} of {run.name}. {said} {card.crossover.sentence}"
+        alt += f" {card.crossover.sentence}"
         show(f"{place}{name}", partial(make, overlay(card)), alt, f"{file}-modelled", **look)
-
-
-def grid(kinds: tuple[str, ...], run: Run, answer: Answer, *, image: str = "svg", card: Against | None = None) -> None:
-    """Draw charts in two columns if the window is wide enough, else in one."""
-    with st.grid(2, min_column_width=560, gap="medium"):
-        for kind in kinds:
-            chart(kind, run, answer, image=image, card=card, border=True)
 
 
 def image_choice(key: str) -> str:

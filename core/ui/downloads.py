@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.base.text import json_text
+from core.figures.png import png
+from core.figures.svg import svg
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.rounds.show.export import cards_csv, cells_csv, csv_text, rounds_csv, run_json
+from core.rounds.show.report import html_report, markdown_report, picture
+from core.studies.text_report import html, markdown
 from core.ui import registry
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Figure = Callable[[], "go.Figure"]
+Figure = Callable[[], go.Figure]
 Rows = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 """Returns the rows of a study's data that form a table."""
 EVERY_BLOCK = "What the study says and every block that was measured."
@@ -38,11 +40,6 @@ class File:
     mime: str
     meaning: str
     make: Callable[[], bytes]
-
-
-def buttons(run: Run) -> None:
-    """Draw one button for each of :func:`run_files`."""
-    draw(run.id, run_files(run))
 
 
 def draw(name: str, files: Iterable[File]) -> None:
@@ -67,11 +64,6 @@ def run_files(run: Run) -> list[File]:
     ]
 
 
-def content(run: Run, ending: str) -> bytes:
-    """Return the bytes of the file with that ending."""
-    return next(file for file in run_files(run) if file.ending == ending).make()
-
-
 def study_files(
     name: str,
     data: Callable[[], Mapping[str, Any]],
@@ -89,14 +81,14 @@ def study_files(
     files = []
     if figure is not None:
         files += [
-            File("PNG", "png", "image/png", SLIDE, lambda: _png(figure())),
-            File("SVG", "svg", "image/svg+xml", SHARP, lambda: _svg(figure())),
+            File("PNG", "png", "image/png", SLIDE, lambda: png(svg(figure(), "light"))),
+            File("SVG", "svg", "image/svg+xml", SHARP, lambda: svg(figure()).encode()),
         ]
     if text is not None:
-        picture = f"breakeven-{name}.svg" if figure is not None else None
+        beside = f"breakeven-{name}.svg" if figure is not None else None
         files += [
-            File("Markdown", "md", "text/markdown", FOR_REVIEW, lambda: _markdown(text(), picture)),
-            File("Report (HTML)", "html", "text/html", REPORT, lambda: _page(text(), figure)),
+            File("Markdown", "md", "text/markdown", FOR_REVIEW, lambda: markdown(text(), beside).encode()),
+            File("Report (HTML)", "html", "text/html", REPORT, lambda: html(text(), figure and figure()).encode()),
         ]
     files.append(File("JSON", "json", "application/json", meaning, lambda: json_bytes(data)))
     if rows is not None:
@@ -124,7 +116,7 @@ def json_bytes(make: Callable[[], Mapping[str, Any]]) -> bytes:
     return json_text(make()).encode() + b"\n"
 
 
-Make = Callable[[Run, "Answer | None"], "str | bytes"]
+Make = Callable[[Run, Answer | None], str | bytes]
 
 
 def _made(make: Make, run: Run) -> bytes:
@@ -132,60 +124,22 @@ def _made(make: Make, run: Run) -> bytes:
     return made.encode() if isinstance(made, str) else made
 
 
-# Imports follow where they are used: pictures take long to load, and may never be requested.
-
-
-def _png(figure: go.Figure) -> bytes:
-    from core.figures.png import png
-    from core.figures.svg import svg
-
-    return png(svg(figure, "light"))
-
-
-def _svg(figure: go.Figure) -> bytes:
-    from core.figures.svg import svg
-
-    return svg(figure).encode()
-
-
-def _markdown(text: str, picture: str | None) -> bytes:
-    from core.studies.text_report import markdown
-
-    return markdown(text, picture).encode()
-
-
-def _page(text: str, figure: Figure | None) -> bytes:
-    from core.studies.text_report import html
-
-    return html(text, None if figure is None else figure()).encode()
-
-
-def _run_picture(run: Run, answer: Answer | None) -> go.Figure:
-    from core.rounds.show.report import picture
-
+def _picture(run: Run, answer: Answer | None) -> go.Figure:
     assert answer is not None
     return picture(run, answer)
 
 
-def _run_markdown(run: Run, answer: Answer | None) -> str:
-    from core.rounds.show.report import markdown_report
-
+def _markdown(run: Run, answer: Answer | None) -> str:
     return markdown_report(run, answer, f"breakeven-{run.id}.svg" if answer is not None else None)
 
 
-def _run_report(run: Run, answer: Answer | None) -> str:
-    from core.rounds.show.report import html_report
-
-    return html_report(run, answer)
-
-
 PICTURES: dict[str, tuple[str, str, str, Make]] = {
-    "png": ("PNG", "image/png", SLIDE, lambda run, answer: _png(_run_picture(run, answer))),
-    "svg": ("SVG", "image/svg+xml", SHARP, lambda run, answer: _svg(_run_picture(run, answer))),
+    "png": ("PNG", "image/png", SLIDE, lambda run, answer: png(svg(_picture(run, answer), "light"))),
+    "svg": ("SVG", "image/svg+xml", SHARP, lambda run, answer: svg(_picture(run, answer))),
 }
 TEXTS: dict[str, tuple[str, str, str, Make]] = {
-    "md": ("Markdown", "text/markdown", FOR_REVIEW, _run_markdown),
-    "html": ("Report (HTML)", "text/html", REPORT, _run_report),
+    "md": ("Markdown", "text/markdown", FOR_REVIEW, _markdown),
+    "html": ("Report (HTML)", "text/html", REPORT, html_report),
     "json": ("JSON", "application/json", "Everything, to be imported elsewhere.", lambda run, _: run_json(run)),
     "rounds.csv": ("Rounds (CSV)", "text/csv", "Every block of every round.", lambda run, _: rounds_csv(run)),
     "cells.csv": ("Step times (CSV)", "text/csv", "The statistics of each target at each batch size.", cells_csv),

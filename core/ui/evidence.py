@@ -17,7 +17,7 @@ from core.rounds.answer.loop import loop_notes
 from core.rounds.run import Run
 from core.rounds.show.export import placement_lines
 from core.ui import charts
-from core.ui.tables import cells_table, cleaned, environment_table, written
+from core.ui.tables import cells_table, cleaned, environment_table, static_table
 from core.ui.words import plain
 
 Fact = tuple[str, str, str]
@@ -80,7 +80,7 @@ def fits(run: Run, answer: Answer) -> None:
         st.caption("Too few batch sizes for a fit, which takes three.")
         return
     st.caption("T(batch) = (fixed cost^q + (cost per sample × batch size)^q)^(1/q), fitted to the step times.")
-    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    static_table(rows)
 
 
 def fit_row(run: Run, fit: Fit) -> dict[str, str]:
@@ -156,7 +156,12 @@ def machine(environment: Environment | None) -> None:
     """Show the machine of a measurement, folded."""
     if environment is not None:
         with st.expander("The machine", icon=":material/memory:"):
-            table(environment_table(environment), "environment", {"fact": "Fact", "value": "Value"})
+            facts_of(environment, "environment")
+
+
+def facts_of(environment: Environment, key: str) -> None:
+    """Show the facts known about a machine, one per row."""
+    table(environment_table(environment), key, {"fact": "Fact", "value": "Value"})
 
 
 def table(rows: pd.DataFrame, key: str, columns: dict[str, Any] | None = None, alt: str | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
@@ -10,9 +10,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.base.schema import UserError
+from core.figures.style import short
 from core.ui.words import plain
+from core.workload.names import are
 
 Draw = Callable[[], None]
+HEADING_CHARS = 32  # of a target in the heading
 NOTHING: Mapping[str, Draw] = MappingProxyType({})
 
 
@@ -83,6 +86,12 @@ def top(heading: str, beside: Draw | None = None, label: str = "Share", icon: st
     left.title(plain(heading), anchor=False)
     with right.popover(label, icon=icon, width="stretch"):
         beside()
+
+
+def which_is_faster(begin: str, names: Sequence[str]) -> str:
+    """Return a heading that every answer fits: ``begin``, and if the last target is faster than the first."""
+    first, last = (short(name, HEADING_CHARS) for name in (names[0], names[-1]))
+    return f"{begin} {are(last)} {last} faster than {first}?"
 
 
 def choice_and_form(has_choice: bool) -> tuple[DeltaGenerator, DeltaGenerator]:

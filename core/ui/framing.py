@@ -32,5 +32,5 @@ class FrameRules:
 
 def is_embedded(scope: Scope) -> bool:
     """Return whether the address has ``embed=true`` exactly once, so that Streamlit reads it the same way."""
-    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-    return asked.get("embed") == ["true"]
+    parameters = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+    return parameters.get("embed") == ["true"]

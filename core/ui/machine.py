@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
 from core.base.evidence import Environment, Gpu
 from core.base.frameworks import FRAMEWORKS, Framework, device_kind
+from core.base.text import clean
 from core.machine import environment
 from core.machine.gpu_notes import OF_USE, GpuNote
 from core.machine.installed import why_missing
 from core.studies.sweep.presets import Here, compared_targets
-from core.ui import evidence
 from core.ui.study_page import busy_sentence
-from core.ui.tables import environment_table
 from core.ui.words import NO_GPU_ADVICE, plain
 from core.workload.execution import has_tf32
 from core.workload.names import device_words
@@ -93,6 +93,16 @@ def _devices(measuring: bool) -> Machine:
     return Machine(tuple(titles), titles, here.usable_cores or 1, here.advice, unusable, here.notes, here.gpus, apple)
 
 
+def choose_target(key: str, **look: Any) -> Target:
+    """Draw the choice of a device, at first a GPU if one can be measured, and return a target there with defaults."""
+    here = devices()
+    device: str = st.selectbox(
+        "Target", here.names, index=int(here.has_gpu), format_func=lambda name: clean(here.title(name)), key=key,
+        persist_state="session", **look,
+    )  # fmt: skip
+    return Target(device=device)
+
+
 @st.cache_resource(ttl=60, max_entries=1, show_spinner=False)
 def missing_frameworks() -> dict[str, str]:
     """Return a sentence for each framework that cannot start here, with its installation; cached for a minute."""
@@ -108,15 +118,14 @@ def gpu_notice(machine: Machine, instead: str = "") -> None:
             st.warning(plain(note.sentence), icon=":material/memory_alt:")
     if machine.has_gpu:
         return
-    said = {note.sentence for note in machine.notes}
-    there = bool(said or machine.unusable)
-    found = "No GPU of this machine can be used" if there else "No GPU was found on this machine"
+    shown = {note.sentence for note in machine.notes}
+    there = bool(shown or machine.unusable)
+    why = "No GPU of this machine can be used" if there else "No GPU was found on this machine"
     usual = f"one CPU thread against {machine.threads}" if machine.threads > 1 else "graph against XLA execution"
-    instead = instead or usual
-    st.info(f"{plain(found)}, so the proposal is {plain(instead)}.", icon=":material/memory_alt:")
+    st.info(f"{plain(why)}, so the proposal is {plain(instead or usual)}.", icon=":material/memory_alt:")
     with st.expander("What else can be done" if there else "What can be done about the missing GPU"):
         for line in machine.advice:
-            if line not in said:
+            if line not in shown:
                 st.markdown(f"- {plain(line)}")
         if not there:
             st.caption("In general")
@@ -128,8 +137,3 @@ def gpu_notice(machine: Machine, instead: str = "") -> None:
 def now() -> Environment:
     """Return this machine's current environment, cached for 30 s."""
     return environment.capture_environment()
-
-
-def environment_view() -> None:
-    """Show this machine as a table."""
-    evidence.table(environment_table(now()), "machine", {"fact": "Fact", "value": "Value"})

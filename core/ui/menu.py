@@ -49,12 +49,12 @@ class Page:
 @cache
 def pages() -> dict[str, Page]:
     """Return all pages in the menu's order, by the name of their folder, file and address."""
-    found = {
+    by_name = {
         info.name: page
         for info in pkgutil.iter_modules(core.ui.__path__)
         if info.ispkg and (page := getattr(importlib.import_module(f"{core.ui.__name__}.{info.name}"), "PAGE", None))
     }
-    return dict(sorted(found.items(), key=lambda item: item[1].order))
+    return dict(sorted(by_name.items(), key=lambda item: item[1].order))
 
 
 def groups() -> dict[str, list[str]]:
@@ -84,8 +84,3 @@ def address(kind: str) -> str:
 def measuring(kind: str) -> str | None:
     """Return the page on which a kind or task is measured, or None if only a command measures it."""
     return next((name for name, page in pages().items() if kind in (*page.measures, *page.folded)), None)
-
-
-def draws_progress(name: str, kind: str) -> bool:
-    """Return whether a page always draws the progress of a kind."""
-    return kind in (*pages()[name].measures, *pages()[name].follows)

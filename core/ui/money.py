@@ -15,10 +15,10 @@ KEY, PUT, PROBLEM = "money", "money_put", "money_problem"
 
 def chosen() -> Money:
     """Return the session's unit, or the address's if that was changed from outside."""
-    asked = st.query_params.get(QUERY)
-    if asked is not None and asked != st.session_state.get(PUT):
-        st.session_state[PUT] = asked
-        _keep(asked)
+    text = st.query_params.get(QUERY)
+    if text is not None and text != st.session_state.get(PUT):
+        st.session_state[PUT] = text
+        _keep(text)
     if KEY not in st.session_state:
         _keep(None)
     money: Money = st.session_state[KEY]

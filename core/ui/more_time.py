@@ -14,8 +14,9 @@ from core.rounds.answer.answer import Answer
 from core.rounds.answer.more_time import extended, next_step
 from core.rounds.run import Run
 from core.rounds.study import Study
+from core.studies.kind import Kind
 from core.studies.sweep.kind import SWEEP, new_run
-from core.ui import machine, registry
+from core.ui import machine, menu, registry
 from core.ui.study_page import busy_sentence, start
 from core.ui.words import plain
 
@@ -58,6 +59,19 @@ def _begin(make: Callable[[], Run]) -> None:
     if start(SWEEP, make()):
         st.query_params.clear()
     st.switch_page("pages/sweep.py")
+
+
+def offer_again(kind: Kind[Any, Any, Any], plan: Any, unclear: str, *, urgent: bool) -> None:
+    """Offer a study with a longer budget, whose result replaces the one in the address; ``unclear`` names its gain."""
+
+    def begin() -> None:
+        if start(kind, plan):
+            st.query_params.pop(menu.address(kind.name), None)
+        st.rerun()
+
+    clear = f"{duration(plan.budget_s)} in all will probably make {unclear} clear."
+    says = clear if unclear else "More time makes it more precise."
+    offer(says, plan.budget_s, begin, urgent=urgent, again=True, help=ANEW)
 
 
 def offer(says: str, seconds: float, begin: Callable[[], Any], *, urgent: bool, help: str, again: bool = False) -> None:

@@ -1,8 +1,8 @@
-"""The pages in their groups, the links between them, and tabs."""
+"""The pages in their groups, and the links between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -10,25 +10,22 @@ from streamlit.navigation.page import StreamlitPage
 
 from core.base.text import clean
 from core.store import StoreError
-from core.ui import look, machine, menu, registry
+from core.ui import css, machine, menu, registry
 from core.ui.words import plain
 
 ICON = Path(__file__).with_name("icon.png")  # a name such as ":material/…:" would be fetched from Google's servers
-PAGE = "tab_page"
+PAGE, ROUTED = "tab_page", "routed"
 
 
-def of(page: str) -> None:
-    """Set the tab to that page, before :func:`st.navigation`, which would otherwise set its own icon."""
+def name_tab(page: str) -> None:
+    """Set the tab's title to that page, before :func:`st.navigation`, which would otherwise set its own icon."""
     st.session_state[PAGE] = page
     st.set_page_config(page_title=f"{page} · Breakeven", page_icon=ICON, layout="wide")
 
 
-def shows(name: str) -> None:
+def name_result(name: str) -> None:
     """Add the name of the shown run or study to the tab's title."""
     st.set_page_config(page_title=clean(f"{name} · {st.session_state.get(PAGE, '')} · Breakeven"))
-
-
-ROUTED = "routed"
 
 
 def first() -> str:
@@ -42,32 +39,28 @@ def first() -> str:
 
 
 def pages() -> dict[str, list[StreamlitPage]]:
-    """Return all pages by group; with a GPU the menu omits the page that asks for one.
+    """Return all pages by group; the menu omits the question about a GPU with one, and measuring pages if read-only.
 
-    Streamlit puts those without a group first, and :mod:`core.ui.look` moves history and method behind the groups.
+    Streamlit puts those without a group first, and :mod:`core.ui.css` moves history and method behind the groups.
 
     The root is a page of its own, which :func:`run` redirects: Streamlit gives its first page no other address, so a
     link to that page would fail if another page comes first.
     """
     opens = first()
-    found = {group: [_page(name, opens) for name in names] for group, names in menu.groups().items()}
-    found[""].append(st.Page(_root, title="Breakeven", url_path="root", default=True, visibility="hidden"))
-    return found
+    by_group = {group: [_page(name, opens) for name in names] for group, names in menu.groups().items()}
+    by_group[""].append(st.Page(_root, title="Breakeven", url_path="root", default=True, visibility="hidden"))
+    return by_group
 
 
 def _page(name: str, opens: str) -> StreamlitPage:
     page = menu.pages()[name]
+    hidden = (name == "start" and opens != "start") or (page.only_measures and registry.read_only())
     return st.Page(menu.path(name), title=page.title, icon=page.icon, help=page.help, url_path=name,
-                   visibility="hidden" if _is_hidden(name, opens) else "visible")  # fmt: skip
+                   visibility="hidden" if hidden else "visible")  # fmt: skip
 
 
 def _root() -> None:
     """Do nothing; never run: see :func:`pages`."""
-
-
-def _is_hidden(name: str, opens: str) -> bool:
-    """Return whether the menu omits a page: the GPU question with a GPU, measuring pages if read-only."""
-    return (name == "start" and opens != "start") or (menu.pages()[name].only_measures and registry.read_only())
 
 
 def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
@@ -76,13 +69,13 @@ def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
     st.page_link(menu.path(name), label=label or page.link, icon=icon or page.icon, query_params=query or None)
 
 
-def tabs(key: str, parts: Mapping[str, Callable[[], None]], first: str | None = None) -> None:
-    """Draw one tab per part, of which only the open one is drawn; ``first`` is open initially."""
-    shown = st.tabs(list(parts), default=first, key=key, on_change="rerun")
-    for part, draw in zip(shown, parts.values(), strict=True):
-        if part.open:
-            with part:
-                draw()
+def put(**query: str | None) -> None:
+    """Put parameters into the page's address; an empty one is removed."""
+    for name, value in query.items():
+        if value:
+            st.query_params[name] = value
+        else:
+            st.query_params.pop(name, None)
 
 
 def run(above: Callable[[str], None]) -> None:
@@ -90,13 +83,13 @@ def run(above: Callable[[str], None]) -> None:
 
     ``above`` draws the content above every page, given the page's name; embedded pages have none.
     """
-    of("Breakeven")
+    name_tab("Breakeven")
     page = st.navigation(pages(), position="hidden" if st.context.is_embedded else "top")
     name = page.url_path
     if not name:
         st.switch_page(menu.path(first()), query_params=st.query_params.to_dict())
-    of(page.title)
-    look.apply()
+    name_tab(page.title)
+    css.apply()
     if st.context.is_embedded and not menu.pages()[name].embeds:
         st.info("This page has no embedded view; open it by itself.", icon=":material/frame_inspect:")
         return
@@ -119,7 +112,7 @@ def guard(measures: bool = False) -> None:
     not.
     """
     if not st.session_state.get(ROUTED, False):
-        of("Breakeven")
+        name_tab("Breakeven")
         st.navigation(pages(), position="top")
         st.rerun()
     registry.require()

@@ -87,13 +87,13 @@ def put_network(network: Network) -> None:
 
 def changed_sizes(family: str) -> list[str]:
     """Return the non-main sizes that differ from their defaults, in words."""
-    found = []
+    changed = []
     for choice in main_sizes(families()[family].choices)[1]:
         value = st.session_state.get(f"form_{family}_{choice.name}", choice.default)
         if value != choice.default:
             words = choice.words[value - choice.low] if choice.words and value is not None else value
-            found.append(f"{choice.label} {words}")
-    return [] if st.session_state.get(_named(family)) is not None else found
+            changed.append(f"{choice.label} {words}")
+    return [] if st.session_state.get(_named(family)) is not None else changed
 
 
 def _named(family: str) -> str:

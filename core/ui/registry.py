@@ -169,15 +169,15 @@ def mark_interrupted() -> None:
     engine().store.mark_interrupted("" if last is None or jobs.writing else last.id)
 
 
-def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, asked: str | None = None) -> tuple[Summary, ...]:
-    """Return the newest stored studies of a kind, newest first, of one run if given, and the one ``asked`` for.
+def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, requested: str | None = None) -> tuple[Summary, ...]:
+    """Return the newest stored studies of a kind, newest first, of one run if given, and the one ``requested`` for.
 
     The shipped one comes after those of its run. For a kind without runs it is listed only if there is no other, or
-    last if ``asked`` names it.
+    last if ``requested`` names it.
     """
     stored = engine().store.summaries(kind.name, run_id, RECENT)
-    if asked is not None and all(summary.id != asked for summary in stored):
-        older = engine().store.summary(asked)
+    if requested is not None and all(summary.id != requested for summary in stored):
+        older = engine().store.summary(requested)
         if older is not None and older.kind == kind.name and run_id in (None, older.run_id):
             stored = (*stored, older)
     try:
@@ -186,7 +186,7 @@ def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, asked: str | N
         return stored
     if shipped is None or kind.about(shipped).run_id != run_id:
         return stored
-    if stored and run_id is None and asked != example_id(kind):
+    if stored and run_id is None and requested != example_id(kind):
         return stored
     example = Summary(
         id=example_id(kind), name=shipped.title, created_at=shipped.created_at, label=shipped.label,

@@ -16,7 +16,7 @@ from core.rounds.run import Run
 from core.studies.kind import Context, Kind
 from core.ui import downloads
 from core.ui.downloads import EVERY_BLOCK as EVERY_BLOCK
-from core.ui.downloads import Figure, File, Rows, json_bytes
+from core.ui.downloads import Figure, File, Rows
 from core.ui.words import plain
 
 T = TypeVar("T")
@@ -102,11 +102,8 @@ def reach(host: str) -> str:
 
 
 def json_button(name: str, make: Callable[[], Mapping[str, Any]], meaning: str) -> None:
-    """Draw a download made only when pressed; ``name`` is the file's, without its ending."""
-    st.download_button(
-        "JSON", data=lambda: json_bytes(make), file_name=f"breakeven-{name}.json", mime="application/json",
-        icon=":material/download:", on_click="ignore", key=f"download-{name}", help=meaning,
-    )  # fmt: skip
+    """Draw a single download of JSON; ``name`` is the file's, without its ending."""
+    downloads.draw(name, downloads.study_files(name, make, meaning=meaning))
 
 
 OLD = ("first", "second")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
+from typing import Any
 
 import pandas as pd
+import streamlit as st
 
 from core.base.evidence import Environment
 from core.base.text import clean, sentence_case
@@ -26,6 +28,11 @@ def cleaned(table: pd.DataFrame) -> pd.DataFrame:
 def written(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with all texts escaped for ``st.table``, which renders Markdown."""
     return _each_text(table, plain)
+
+
+def static_table(rows: Any, columns: list[str] | tuple[str, ...] | None = None) -> None:
+    """Draw a table without sorting or selection; ``rows`` is what a data frame is made of."""
+    st.table(written(pd.DataFrame(rows, columns=columns)), border="horizontal", hide_index=True)
 
 
 def _each_text(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:

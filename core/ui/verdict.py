@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 from core.base.numbers import bounded, interval_words, number
@@ -20,8 +19,8 @@ from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.ui import more_time
 from core.ui.card import Badge, draw_notes, interval_metric, label_badge, metric, result_card
-from core.ui.states import notices
-from core.ui.tables import written
+from core.ui.notices import notices
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 SHOWN_NOTICES = 3
@@ -126,16 +125,14 @@ def _at_end(run: Run, answer: Answer) -> None:
         return  # nothing is claimed of any batch, so not of this one
     value, bounds, who = faster_at(answer.speed_ups[-1], run.names)
     meaning = "Speed-up at the largest batch that both targets have, with its 95 % interval."
-    if value == NOT_CLEAR:
-        metric(f"Speed-up at batch {answer.speed_ups[-1].batch:,}", value, bounds, meaning)
-    else:
-        metric(f"{sentence_case(who)} at batch {answer.speed_ups[-1].batch:,}", value, bounds, meaning)
+    name = "Speed-up" if value == NOT_CLEAR else sentence_case(who)
+    metric(f"{name} at batch {answer.speed_ups[-1].batch:,}", value, bounds, meaning)
 
 
 def _boundaries(run: Run, answer: Answer) -> None:
     """Show which target is the fastest from which batch on."""
-    changes = [one for one in answer.fastest.boundaries if is_change(one)] if answer.fastest is not None else []
-    for boundary in [one for one in changes if one.low is not None][:SHOWN_BOUNDARIES]:
+    boundaries = answer.fastest.boundaries if answer.fastest is not None else ()
+    for boundary in [b for b in boundaries if is_change(b) and b.low is not None][:SHOWN_BOUNDARIES]:
         words = interval_words(boundary.batch, boundary.low, boundary.high)
         meaning = "Where the fastest target changes; the 95 % intervals of all changes hold together."
         interval_metric(boundary_label(run, boundary), words, meaning, before="from batch ")
@@ -143,10 +140,9 @@ def _boundaries(run: Run, answer: Answer) -> None:
 
 def against_baseline(run: Run, answer: Answer) -> None:
     """Show each target against the first, as a table."""
-    found = baseline_table(run, answer)
+    baseline = baseline_table(run, answer)
     st.caption(plain(f"Speed-up over {run.names[0]}, the baseline, {run.label}; in brackets 95 % intervals."))
-    table = pd.DataFrame(found.rows, columns=[plain(name) for name in found.columns])
-    st.table(written(table), border="horizontal", hide_index=True)
+    static_table(baseline.rows, [plain(name) for name in baseline.columns])
 
 
 def faster_at(speed_up: SpeedUp, targets: Sequence[str]) -> tuple[str, str, str]:

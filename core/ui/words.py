@@ -37,11 +37,6 @@ TF32_HELP = (
     "bits and keeps the weights in 32. int8, for inference: weights in 8 bits, which is not always faster."
 )
 CPU_HELP = "CPU: this machine as if it had no GPU, so Keras itself chooses a graph there."
-PIPELINES = {
-    "resident": "Resident on the device",
-    "host": "Host array fed each step",
-    "tfdata": "tf.data input pipeline",
-}
 NO_GPU_ADVICE = (
     "An NVIDIA card in this computer: install its driver, then check that `nvidia-smi` lists the card.",
     "The driver is there: install TensorFlow's CUDA libraries with `pip install -r requirements-gpu.txt` and restart.",

@@ -10,7 +10,7 @@ import pytest
 from core.rounds.answer.analyse import analyse
 from core.ui import downloads
 from core.ui.batch import page, result
-from core.ui.share import json_bytes
+from core.ui.downloads import json_bytes
 from simulated.commands import holds
 from simulated.kinds import RUN
 from simulated.kinds.memory import of_run as memory_study

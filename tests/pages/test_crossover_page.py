@@ -11,10 +11,11 @@ from core.rounds.answer.analyse import analyse
 from core.rounds.run import Run, Status
 from core.rounds.show import split_figure
 from core.rounds.show.imports import read_run
-from core.ui import downloads, registry
+from core.ui import registry
 from simulated.commands import holds
 from simulated.pages import PATIENCE_S, ROOT, keep, open_page, says, text_of, titles
 from simulated.runs import make_run, on_card
+from tests.support.downloads import content
 from tests.support.loops import loop_cost, with_loops
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -135,10 +136,10 @@ def test_picture_format_follows_the_choice() -> None:
 
 def test_downloads_hold_the_run(engine: Any) -> None:
     run = engine.store.load(keep(engine.store, make_run(4)))
-    assert read_run(downloads.content(run, "json"), "a.json").rounds == run.rounds
-    assert downloads.content(run, "rounds.csv").startswith(b"target,batch,step_ms")
-    assert b"overhead_share_fitted" in downloads.content(run, "cells.csv").splitlines()[0]
-    report = downloads.content(run, "html")
+    assert read_run(content(run, "json"), "a.json").rounds == run.rounds
+    assert content(run, "rounds.csv").startswith(b"target,batch,step_ms")
+    assert b"overhead_share_fitted" in content(run, "cells.csv").splitlines()[0]
+    report = content(run, "html")
     assert b"<html" in report[:2000]
     assert run.name.encode() in report
 

@@ -14,9 +14,9 @@ from core.networks.families import network_from_name
 from core.rounds.answer.analyse import analyse
 from core.rounds.answer.best_cpu import LOOK_BATCHES
 from core.studies.sweep.presets import look_plan
+from core.ui.downloads import json_bytes
 from core.ui.hardware import draft, look, page, result
 from core.ui.hardware.page import Compared
-from core.ui.share import json_bytes
 from core.ui.start import page as start
 from core.workload.spec import Target
 from simulated.commands import holds

@@ -15,9 +15,9 @@ from core.rounds.show.export import run_json
 from core.store.tables import RUNS
 from core.studies.kind import Context
 from core.studies.registry import kind_of, kinds
-from core.ui.history import kept
+from core.ui.downloads import json_bytes
 from core.ui.history import page as history
-from core.ui.share import json_bytes
+from core.ui.history import stored
 from simulated.frontier_studies import make_frontier_study
 from simulated.kinds import RUN
 from simulated.noises import make_noise_study
@@ -234,7 +234,7 @@ def test_the_file_of_a_study_comes_back_recorded_and_once(engine: Any, kind: str
     keep(engine.store, RUN)
     study_id, record = keep_study(engine, kind), MADE[kind]()
     (summary,) = engine.store.summaries(kind)
-    data = json_bytes(lambda: kept.data(summary))
+    data = json_bytes(lambda: stored.data(summary))
     assert json.loads(data)["record"] == json.loads(record.to_json())
     words = f"the {kind_of(kind).noun} “{record.title}”"
     at = open_page("history")
@@ -292,7 +292,7 @@ def test_a_diagnosis_whose_run_is_gone_says_so_and_keeps_its_file(engine: Any, s
     assert "of this diagnosis" in at.info[0].value
     assert [button.proto.label for button in at.get("download_button")] == ["JSON"]
     (summary,) = engine.store.summaries()
-    assert kept.data(summary) == {"record": json.loads(MADE["diagnosis"]().to_json())}
+    assert stored.data(summary) == {"record": json.loads(MADE["diagnosis"]().to_json())}
 
 
 @pytest.mark.parametrize(

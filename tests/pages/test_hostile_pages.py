@@ -18,8 +18,8 @@ from core.hardware.catalogue import FILE_NAME, CardPrice, OwnCard, add_own
 from core.store import StoreError
 from core.studies.progress import Progress
 from core.ui import frame, menu
+from core.ui.css import STYLE
 from core.ui.history import page as history
-from core.ui.look import STYLE
 from core.ui.study_page import HTML as TICKER
 from simulated.pages import ended, keep, open_page, running, sweeping
 from tests.support import study_pages

@@ -9,13 +9,13 @@ from streamlit.testing.v1 import AppTest
 from core.hardware.curve import CardCurve
 from core.rounds.answer.analyse import analyse
 from core.rounds.run import Run
-from core.ui import downloads
 from core.workload.spec import Target
 from simulated.commands import holds
 from simulated.hosts import make_curve, make_host_study
 from simulated.pages import chart_titles, keep, open_page, says, sweeping, text_of, with_gpu
 from simulated.runs import make_run, planned
 from tests.support.batch_page import kept
+from tests.support.downloads import content
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -198,8 +198,8 @@ def test_exports_of_a_run_stay_measured(engine: Any) -> None:
     run: Run = engine.store.load(keep(engine.store, make_run(4)))
     choose(open_page("crossover", run=run.id))
     for suffix in ("json", "rounds.csv", "cells.csv", "html"):
-        assert CARD.encode() not in downloads.content(run, suffix)
-    assert analyse(run).verdict.sentence.encode() in downloads.content(run, "html")
+        assert CARD.encode() not in content(run, suffix)
+    assert analyse(run).verdict.sentence.encode() in content(run, "html")
 
 
 def test_the_card_says_where_the_hosts_overhead_is_from(engine: Any) -> None:

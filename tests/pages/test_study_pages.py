@@ -8,7 +8,7 @@ import pytest
 
 from core.studies.registry import kind_of
 from core.studies.runner import Cancelled
-from core.ui import chip
+from core.ui import running_line
 from simulated.kinds import RUN
 from simulated.pages import AT, chart_titles, ended, open_page, running, stop_time, text_of, with_gpu
 from tests.support.places import (
@@ -187,27 +187,27 @@ def test_a_measurement_of_another_process_is_said(engine: Any, place: Place) -> 
 def test_a_page_sees_within_seconds_that_another_process_measures(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check for one look at the lock every three seconds; the page runs again only when its content has changed.
 
-    The router does the same above every page (tests/pages/test_chip.py).
+    The router does the same above every page (tests/pages/test_running_line.py).
     """
     seen: list[Any] = []
     reruns: list[bool] = []
-    real = chip._show
-    monkeypatch.setattr(chip, "_show", lambda *given: seen.append(given))
+    real = running_line._show
+    monkeypatch.setattr(running_line, "_show", lambda *given: seen.append(given))
     open_page("frontier")
     [(page, was)] = seen
     assert was is None
-    monkeypatch.setattr(chip.st, "rerun", lambda: reruns.append(True))
+    monkeypatch.setattr(running_line.st, "rerun", lambda: reruns.append(True))
     real(page, None)
     assert reruns == []
     engine.jobs.elsewhere = "Another Breakeven process (pid 7) is measuring: x."
     real(page, None)
     assert reruns == [True]
-    busy = chip.now()
+    busy = running_line.now()
     assert busy is not None
-    real(page, busy.same)
+    real(page, busy)
     assert reruns == [True]
     engine.jobs.elsewhere = None
-    real(page, busy.same)
+    real(page, busy)
     assert reruns == [True, True]
 
 

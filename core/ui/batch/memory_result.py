@@ -9,7 +9,6 @@ import streamlit as st
 
 from core.base.evidence import same_machine
 from core.base.numbers import byte_size, counted, duration
-from core.base.text import sentence_case
 from core.figures.style import environment_line
 from core.rounds.run import Run
 from core.studies.kind import Context
@@ -17,13 +16,13 @@ from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, batch_wor
 from core.studies.memory.figures import memory_figure, parts_figure
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
-from core.ui import charts, share
+from core.ui import charts, share, shown_run
 from core.ui.batch import form, page
 from core.ui.batch.draft import target_order
 from core.ui.batch.page import Evidence
 from core.ui.card import label_badge, metric, predicted_badge, result_card
-from core.ui.states import stopped
-from core.ui.tables import written
+from core.ui.notices import stopped
+from core.ui.tables import static_table
 from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line
 
@@ -55,11 +54,7 @@ def _target(run: Run, studies: Evidence) -> int:
     default = target_order(run.target_names, tuple(studies.memory))
     if len(run.names) == 1:
         return default
-    chosen = st.segmented_control(
-        "Target", range(len(run.names)), default=default, required=True, key=f"batch_memory_target-{run.id}",
-        format_func=lambda index: plain(sentence_case(run.names[index])),
-    )  # fmt: skip
-    return default if chosen is None else chosen
+    return shown_run.choose_target(run, "Target", range(len(run.names)), default, "batch_memory_target")
 
 
 def _predicted(run: Run, target: int, prediction: MemoryPrediction) -> None:
@@ -93,7 +88,7 @@ def _confirmed(run: Run, target: int, study_id: str, study: MemoryStudy) -> None
         Context(earlier=page.memory_studies()),
     )  # fmt: skip
     st.header("What was tried", anchor=False)
-    st.table(written(probes_table(study)), border="horizontal", hide_index=True)
+    static_table(probes_table(study))
     if words := steady_words(study):
         st.caption(plain(words))
 

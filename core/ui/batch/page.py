@@ -21,7 +21,7 @@ from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy, default_limit_bytes
 from core.studies.noise.kind import GRADIENT_NOISE
 from core.studies.noise.record import NoiseStudy
-from core.ui import machine, registry
+from core.ui import machine, navigation, registry
 from core.ui.study_page import StudyPage
 from core.workload.names import are
 
@@ -55,16 +55,8 @@ def evidence(run: Run) -> Evidence:
     chosen = _chosen_noise(run, noise)
     memory = _memory_by_target(run)
     if running() is None:
-        _put("noise", "" if chosen is None else chosen)
-        _put("memory", BETWEEN.join(study_id for study_id, _ in memory.values()))
+        navigation.put(noise=chosen, memory=BETWEEN.join(study_id for study_id, _ in memory.values()))
     return Evidence(None if chosen is None else (chosen, noise[chosen]), memory)
-
-
-def _put(name: str, value: str) -> None:
-    if value:
-        st.query_params[name] = value
-    else:
-        st.query_params.pop(name, None)
 
 
 def _chosen_noise(run: Run, studies: Mapping[str, NoiseStudy]) -> str | None:
@@ -178,7 +170,7 @@ def limits(run: Run, studies: Evidence) -> dict[str, MemoryLimit]:
 def searched_on_cpu(run: Run, studies: Evidence) -> tuple[str, MemoryStudy] | None:
     """Return the newest memory study of a CPU target of the run, with that target's name; None without any."""
     searches = [(name, study) for name, (_, study) in studies.memory.items() if _on_cpu(run, name)]
-    return max(searches, key=lambda one: one[1].created_at, default=None)
+    return max(searches, key=lambda search: search[1].created_at, default=None)
 
 
 def _on_cpu(run: Run, name: str) -> bool:

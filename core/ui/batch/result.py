@@ -35,7 +35,7 @@ from core.ui.batch.draft import PriceOutcome, noise_refusal
 from core.ui.batch.page import Evidence
 from core.ui.card import label_badge, metric, predicted_badge, result_card
 from core.ui.downloads import study_files
-from core.ui.states import stopped
+from core.ui.notices import stopped
 from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS
 

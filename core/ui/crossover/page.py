@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 from core.base.numbers import interval_words, moment
@@ -16,73 +15,60 @@ from core.rounds.answer.answer import Answer
 from core.rounds.answer.comparison import MAX_COMPARED
 from core.rounds.answer.loop import loop_lines
 from core.rounds.answer.repeats import Repeats, is_repeat, occasion, repeats, sentences
-from core.rounds.answer.split import pairs_of
+from core.rounds.answer.split import pairs_of, split_lines, together
 from core.rounds.run import Run
+from core.rounds.show.split_figure import split_figure
 from core.ui import charts, evidence, frame, navigation, registry, share, verdict
-from core.ui.crossover import together
 from core.ui.hardware import modelled, published
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 MOST = 5
 """Maximum number of other runs read for a page; each takes some 20 ms."""
+UNFOLDED = 1  # of the notes
+IMAGE = "image"
+CAMERA = "svg"
 
 
-def of(run: Run) -> Repeats:
+def repeats_of(run: Run) -> Repeats:
     """Return the run and the newest others of the same plan on the same machine, measured before or after it."""
     alike = [
         summary
         for summary in registry.summaries()
         if (summary.title, summary.target_names) == (run.title, run.target_names)
         and summary.label == "measured" and summary.rounds and summary.status != "running" and summary.id != run.id
-    ]  # fmt: skip
-    key = "repeats", *registry.revision(run), *((other.id, other.rounds) for other in alike[:MOST])
-    return registry.once(key, partial(_read, run, [other.id for other in alike[:MOST]]))
+    ][:MOST]  # fmt: skip
+    key = "repeats", *registry.revision(run), *((other.id, other.rounds) for other in alike)
+    return registry.once(key, partial(_read, run, [other.id for other in alike]))
 
 
 def _read(run: Run, others: list[str]) -> Repeats:
-    found = [run]
+    runs = [run]
     for other in others:
-        with suppress(UserError):  # a damaged one reports it where it is opened
+        with suppress(UserError):  # a damaged run reports it where it is opened
             if is_repeat(run, read := registry.find_run(other)):
-                found.append(read)
-    return repeats([occasion(one, registry.answer_of(one)) for one in found])
+                runs.append(read)
+    return repeats([occasion(run, registry.answer_of(run)) for run in runs])
 
 
-def note(run: Run) -> None:
-    """Show what all of them agree on; nothing for a sweep that was measured once."""
-    if run.label != "measured":
-        return
-    if said := sentences(of(run)):
-        st.caption(f":material/history: {plain(' '.join(said))}")
-
-
-def table(found: Repeats) -> None:
+def repeats_table(measured: Repeats) -> None:
     """Show each run, newest first, and a link that compares their curves."""
-    rows = [
+    static_table(
         {
-            "Measured": moment(one.run.created_at),
-            "Run": one.run.name,
-            "Crossover": "not one that is clear" if one.crossover is None
-            else interval_words(one.crossover.batch, one.crossover.low, one.crossover.high),
+            "Measured": moment(at.run.created_at),
+            "Run": at.run.name,
+            "Crossover": "not one that is clear" if at.crossover is None
+            else interval_words(at.crossover.batch, at.crossover.low, at.crossover.high),
         }
-        for one in found.occasions
-    ]  # fmt: skip
-    st.table(written(pd.DataFrame(rows)))
-    ids = [one.run.id for one in found.occasions][:MAX_COMPARED]
+        for at in measured.occasions
+    )  # fmt: skip
+    ids = [at.run.id for at in measured.occasions][:MAX_COMPARED]
     navigation.link("history", "Compare these runs", ":material/difference:", compare=",".join(ids))
-
-
-UNFOLDED = 1  # of the notes
-IMAGE = "image"
-CAMERA = "svg"
 
 
 def show(run: Run) -> None:
     """Show the whole page of a run."""
-    answer = registry.answer_of(run)
-    parts = _Parts(run, answer)
-    frame.show(run.name, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share)
+    frame.show_parts(run.name, partial(_Parts, run, registry.answer_of(run)), st.container())
 
 
 def first_chart(run: Run) -> str:
@@ -120,7 +106,8 @@ class _Parts:
     def notes(self) -> None:
         if self._answer is not None:
             verdict.numbers(self._run, self._answer)
-            note(self._run)
+            if self._run.label == "measured" and (agreed := sentences(repeats_of(self._run))):
+                st.caption(f":material/history: {plain(' '.join(agreed))}")
         verdict.show_notices(self._run, self._answer, UNFOLDED)
         if st.context.is_embedded or self._answer is None:
             return
@@ -134,23 +121,23 @@ class _Parts:
     def evidence(self) -> dict[str, Callable[[], None]]:
         """Return the evidence by title, in the order in which a reader asks."""
         run, answer = self._run, self._answer
-        found: dict[str, Callable[[], None]] = {}
+        parts: dict[str, Callable[[], None]] = {}
         if answer is not None:
             if len(run.names) > 2:
-                found["Against the baseline"] = partial(verdict.against_baseline, run, answer)
+                parts["Against the baseline"] = partial(verdict.against_baseline, run, answer)
             for kind in charts.kinds_of(run):
                 if kind != first_chart(run) and (kind != "speed-up" or len(run.names) > 1):
-                    found[charts.CHARTS[kind][0]] = partial(self._chart, kind)
+                    parts[charts.CHARTS[kind][0]] = partial(self._chart, kind)
             if pairs_of(run):
-                found["CPU and GPU together"] = partial(together.show, run, self._image)
-        if run.label == "measured" and len((measured := of(run)).occasions) > 1:
-            found["The same, measured before"] = partial(table, measured)
-        found["Every step time"] = partial(evidence.cells, run, answer)
+                parts["CPU and GPU together"] = self._together
+        if run.label == "measured" and len((measured := repeats_of(run)).occasions) > 1:
+            parts["The same, measured before"] = partial(repeats_table, measured)
+        parts["Every step time"] = partial(evidence.cells, run, answer)
         if answer is not None:
-            found["Fixed cost and cost per sample (fitted)"] = partial(evidence.fits, run, answer)
+            parts["Fixed cost and cost per sample (fitted)"] = partial(evidence.fits, run, answer)
             if run.label != "published":
-                found["How it was measured"] = partial(_how_measured, run, answer)
-        return found
+                parts["How it was measured"] = partial(_how_measured, run, answer)
+        return parts
 
     def _chart(self, kind: str) -> None:
         assert self._answer is not None
@@ -158,6 +145,21 @@ class _Parts:
         if kind == "step time":
             for line in loop_lines(self._run, self._answer):
                 st.caption(plain(line))
+
+    def _together(self) -> None:
+        """Show the most that sharing a batch between CPU and accelerator could gain."""
+        run, key = self._run, registry.revision(self._run)
+        split = registry.once(("together", *key), partial(together, run))
+        if split is None:
+            st.caption("Too few batch sizes: none that was measured can be divided into two that were measured, too.")
+            return
+        first, *more = split_lines(run, split)
+        st.markdown(plain(first))
+        for line in more:
+            st.caption(plain(line))
+        if split.with_interval:
+            make, alt = partial(split_figure, run, split), f"Both targets at once, by batch size. {first}"
+            charts.show("together", make, alt, f"{run.id}-together", key, image=self._image, border=False)
 
     def share(self) -> None:
         share.run_panel(self._run, **modelled.address())

@@ -11,19 +11,18 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.base.evidence import same_machine
 from core.base.fields import fields_of
-from core.base.text import sentence_case
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.remedies import REMEDIES, arms_for, family
 from core.studies.diagnosis.run import DiagnosisPlan, default_batch, default_target
-from core.ui import frame, machine, navigation, registry
+from core.ui import frame, machine, navigation, registry, shown_run
 from core.ui.checks import Checks
 from core.ui.diagnosis.result import Parts
 from core.ui.places import Places
 from core.ui.study_page import StudyPage, takes
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 PAGE = StudyPage(DIAGNOSIS, "Diagnose", ":material/stethoscope:")
@@ -35,7 +34,7 @@ ELSEWHERE = (
 
 def show(run: Run) -> None:
     """Show the whole page: the diagnosis of a run, and the form for the next one."""
-    answer, asked = registry.answer_of(run), PAGE.address in st.query_params
+    answer, requested = registry.answer_of(run), PAGE.address in st.query_params
     heading = f"What would help? {run.name}"
 
     def result(study_id: str, diagnosis: Diagnosis, head: DeltaGenerator) -> None:
@@ -44,7 +43,7 @@ def show(run: Run) -> None:
     PAGE.frame(heading, partial(form, run, answer), result, partial(before, run), run_id=run.id)
     if not st.context.is_embedded:
         navigation.link("crossover", run=run.id)
-    elif not asked and not registry.studies(DIAGNOSIS, run.id):
+    elif not requested and not registry.studies(DIAGNOSIS, run.id):
         st.info("This run has no diagnosis yet.", icon=":material/stethoscope:")
 
 
@@ -93,11 +92,7 @@ def form(run: Run, answer: Answer | None, busy: str | None, top: Any) -> Diagnos
 def _target(run: Run, answer: Answer) -> int:
     measured = [target for target in range(len(run.names)) if any(cell.target == target for cell in answer.cells)]
     default = default_target(run) if default_target(run) in measured else measured[0]
-    chosen = st.segmented_control(
-        "Target to make faster", measured, default=default, required=True, key=f"diagnosis_target-{run.id}",
-        format_func=lambda index: plain(sentence_case(run.names[index])),
-    )  # fmt: skip
-    return default if chosen is None else chosen
+    return shown_run.choose_target(run, "Target to make faster", measured, default, "diagnosis_target")
 
 
 def _batch(run: Run, answer: Answer, target: int) -> int:
@@ -121,7 +116,7 @@ def before(run: Run, request: DiagnosisPlan | None) -> None:
     if request is None or run.plan is None:
         return
     st.header("What would be tried", anchor=False)
-    st.table(written(to_try(run, request)), border="horizontal", hide_index=True)
+    static_table(to_try(run, request))
 
 
 def to_try(run: Run, request: DiagnosisPlan) -> pd.DataFrame:

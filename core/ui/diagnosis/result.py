@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 
-import pandas as pd
 import streamlit as st
 
 from core.base.evidence import same_machine
@@ -26,9 +25,8 @@ from core.studies.experiment.run import longer_budget_s
 from core.ui import charts, evidence, more_time, registry, share
 from core.ui.card import DRAW_NOTICE, Badge, draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
-from core.ui.states import ICONS, Level, Notice, few_starts, stopped
-from core.ui.study_page import start
-from core.ui.tables import written
+from core.ui.notices import ICONS, Level, Notice, few_starts, stopped
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 UNFOLDED = 1  # of the notes
@@ -74,14 +72,14 @@ class Parts:
 
     def evidence(self) -> dict[str, Callable[[], None]]:
         """Return the available evidence by title."""
-        found: dict[str, Callable[[], None]] = {}
+        parts: dict[str, Callable[[], None]] = {}
         if measured_findings(self._answer):
-            found["Every remedy that was tried"] = partial(_remedies, self._diagnosis, self._answer)
+            parts["Every remedy that was tried"] = partial(_remedies, self._diagnosis, self._answer)
         if any(finding.gain is None for finding in self._answer.findings):
-            found["Not measured"] = partial(_not_measured, self._answer)
+            parts["Not measured"] = partial(_not_measured, self._answer)
         if self._answer.readings:
-            found["Seen in the sweep itself"] = partial(_readings, self._answer)
-        return found | {"How it was measured": partial(_how_measured, self._run, self._diagnosis)}
+            parts["Seen in the sweep itself"] = partial(_readings, self._answer)
+        return parts | {"How it was measured": partial(_how_measured, self._run, self._diagnosis)}
 
     def share(self) -> None:
         name, query = f"{self._run.id}-diagnosis", {"run": self._run.id, "study": self._id}
@@ -100,19 +98,9 @@ def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     budget_s = longer_budget_s(diagnosis.experiment, halves(unclear), EXPERIMENT_SHARE)
     if budget_s is None:
         return
-    names = counted(len(unclear), "remedy", "remedies")
-    says = (
-        f"{duration(budget_s)} in all will probably make {names} clear."
-        if unclear
-        else "More time makes it more precise."
-    )
-
-    def begin() -> None:
-        if start(DIAGNOSIS, DiagnosisPlan(run, diagnosis.target, diagnosis.batch, budget_s)):
-            st.query_params.pop("study", None)
-        st.rerun()
-
-    more_time.offer(says, budget_s, begin, urgent=answer.reason == "open", again=True, help=more_time.ANEW)
+    names = counted(len(unclear), "remedy", "remedies") if unclear else ""
+    plan = DiagnosisPlan(run, diagnosis.target, diagnosis.batch, budget_s)
+    more_time.offer_again(DIAGNOSIS, plan, names, urgent=answer.reason == "open")
 
 
 def halves(unclear: Sequence[Finding]) -> tuple[tuple[float, float], ...]:
@@ -139,19 +127,19 @@ def notices(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> tuple[No
     experiment = diagnosis.experiment
     rounds = counted(len(experiment.rounds), "round")
     kept = f"what follows rests on the {rounds} measured until then" if experiment.rounds else "no round was measured"
-    found = [Notice("info", text) for text in stopped(experiment.status, "diagnosis", kept)]
+    qualifiers = [Notice("info", text) for text in stopped(experiment.status, "diagnosis", kept)]
     unclear = [variant_title(diagnosis, f) for f in answer.findings if f.judgement == "unclear"]
     if unclear:
         text = f"It is not clear whether these help: {', '.join(unclear)}. A larger budget makes their "
-        found.append(Notice("warning", f"{text}intervals narrower."))
-    found += [Notice("info", text) for text in few_starts(_starts(diagnosis), "A larger budget")]
+        qualifiers.append(Notice("warning", f"{text}intervals narrower."))
+    qualifiers += [Notice("info", text) for text in few_starts(_starts(diagnosis), "A larger budget")]
     if same_machine(run.environment, experiment.environment) is False:
         text = (
             "The sweep and this diagnosis name different machines. Gains are of the diagnosis's machine; step times "
             "and crossover of the sweep are of its own."
         )
-        found.append(Notice("warning", text))
-    return (*found, *(Notice("warning", warning.text) for warning in answer.warnings))
+        qualifiers.append(Notice("warning", text))
+    return (*qualifiers, *(Notice("warning", warning.text) for warning in answer.warnings))
 
 
 def _starts(diagnosis: Diagnosis) -> int:
@@ -187,8 +175,7 @@ def _not_measured(answer: DiagnosisAnswer) -> None:
         for finding in answer.findings
         if finding.gain is None
     ]
-    if rows:
-        st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    static_table(rows)
 
 
 def _readings(answer: DiagnosisAnswer) -> None:

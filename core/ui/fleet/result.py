@@ -22,13 +22,12 @@ from core.studies.fleet.figures import cost_figure, drawn, speed_up_figure, thro
 from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import ENDED, FleetMachine, FleetStudy, MachinePrice
 from core.studies.fleet.text import cheapest_words, columns, fleet_text, notes, row, shown_batches
-from core.ui import charts, evidence, money, registry, share
+from core.ui import charts, evidence, money, navigation, registry, share
 from core.ui.card import draw_notes, label_badge, result_card
 from core.ui.downloads import File, study_files
-from core.ui.navigation import link
+from core.ui.notices import Notice, stopped
 from core.ui.share import addressed_target, target_address
-from core.ui.states import Notice, stopped
-from core.ui.tables import cleaned, written
+from core.ui.tables import cleaned, static_table
 from core.ui.words import plain
 
 MACHINE, PRICE = "Machine", "An hour"
@@ -49,17 +48,17 @@ def machine_prices(study_id: str, study: FleetStudy) -> dict[str, MachinePrice]:
 
     Those in another currency than the rest are converted at the session's rate, or left out without one.
     """
-    unit, found = currency_of(study), dict[str, MachinePrice]()
+    unit, prices = currency_of(study), dict[str, MachinePrice]()
     for name, price in study.plan.prices.items():
         rate = 1.0 if price.currency == unit else money.chosen().rate(price.currency)
         if rate is not None:
-            found[name] = price.model_copy(update={"per_hour": price.per_hour * rate, "currency": unit})
+            prices[name] = price.model_copy(update={"per_hour": price.per_hour * rate, "currency": unit})
     today = date.today().isoformat()
     for name, amount in st.session_state.get(_price_key(study_id), {}).items():
-        found.pop(name, None)
+        prices.pop(name, None)
         if amount:
-            found[name] = MachinePrice(per_hour=amount, currency=unit, dated=today)
-    return found
+            prices[name] = MachinePrice(per_hour=amount, currency=unit, dated=today)
+    return prices
 
 
 def _price_fields(study_id: str, study: FleetStudy, prices: Mapping[str, MachinePrice]) -> None:
@@ -90,10 +89,10 @@ def _take(study_id: str, names: list[str]) -> None:
 
 def price_days(prices: Mapping[str, MachinePrice]) -> str:
     """Return text such as ``Prices of 2026-11-22.``"""
-    found = sorted({price.dated for price in prices.values()})
-    if not found:
+    days = sorted({price.dated for price in prices.values()})
+    if not days:
         return ""
-    return f"Prices of {clean(found[0])}." if len(found) == 1 else f"Prices of {clean(found[0])} to {clean(found[-1])}."
+    return f"Prices of {clean(days[0])}." if len(days) == 1 else f"Prices of {clean(days[0])} to {clean(days[-1])}."
 
 
 ROW_PX, HEAD_PX, SHOWN_ROWS = 35, 38, 12
@@ -163,16 +162,16 @@ class Asked:
 
     def address(self, study: FleetStudy) -> dict[str, str]:
         """Return the parameters by which a link shows the same."""
-        found = {} if self.baseline in (None, study.machines[0].name) else {BASELINE: str(self.baseline)}
-        found |= {} if self.target is None else {TARGET: target_address(self.target)}
-        return found | ({CHOSEN: ",".join(self.chosen)} if self.chosen else {})
+        query = {} if self.baseline in (None, study.machines[0].name) else {BASELINE: str(self.baseline)}
+        query |= {} if self.target is None else {TARGET: target_address(self.target)}
+        return query | ({CHOSEN: ",".join(self.chosen)} if self.chosen else {})
 
 
 def asked(study: FleetStudy, compared: tuple[str, ...]) -> Asked:
     """Draw the fields, with the address's values as defaults, and return the choice; embedded pages have no fields."""
     names, targets = list(compared), range(len(study.plan.sweep.targets))
-    given, query = st.query_params.get(BASELINE), st.query_params.get(CHOSEN, "")
-    first = names.index(given) if given in names else 0
+    named, query = st.query_params.get(BASELINE), st.query_params.get(CHOSEN, "")
+    first = names.index(named) if named in names else 0
     target = addressed_target(st.query_params.get(TARGET), targets)
     chosen = [name for name in query.split(",") if name in names][: MAX_TARGETS - 1]
     if st.context.is_embedded:
@@ -195,18 +194,9 @@ def asked(study: FleetStudy, compared: tuple[str, ...]) -> Asked:
                 max_selections=MAX_TARGETS - 1, format_func=lambda name: clean(name),
                 placeholder="The baseline and the fastest",
             )  # fmt: skip
-    found = Asked(baseline, target, tuple(chosen))
-    _put(study, found)
-    return found
-
-
-def _put(study: FleetStudy, found: Asked) -> None:
-    wanted = found.address(study)
-    for name in (BASELINE, TARGET, CHOSEN):
-        if name in wanted:
-            st.query_params[name] = wanted[name]
-        else:
-            st.query_params.pop(name, None)
+    choice = Asked(baseline, target, tuple(chosen))
+    navigation.put(**dict.fromkeys((BASELINE, TARGET, CHOSEN)) | choice.address(study))
+    return choice
 
 
 def curves_of(study: FleetStudy) -> Mapping[str, CondensedRun]:
@@ -277,29 +267,29 @@ class Parts:
         few = len(answer.results) <= FEW
         first = [] if few else [answer.results[machine] for machine in drawn(answer, self._asked.chosen)]
         rest = [result for result in answer.results if result not in first]
-        table = pd.DataFrame([row(answer, result, batches) for result in (*first, *rest)], columns=names)
+        rows = [row(answer, result, batches) for result in (*first, *rest)]
         if few:
-            st.table(written(table), border="horizontal", hide_index=True)
+            static_table(rows, names)
         else:
             height = HEAD_PX + 10 * ROW_PX
-            st.dataframe(cleaned(table), hide_index=True, key="fleet-review", height=height,
+            st.dataframe(cleaned(pd.DataFrame(rows, columns=names)), hide_index=True, key="fleet-review", height=height,
                          alt="One row a machine: step times, and where it is faster than the baseline.")  # fmt: skip
 
     def _notices(self) -> list[str]:
         study, answer = self._study, self._answer
-        found = stopped(study.status, "fleet run", "what was measured until then is compared")
+        sentences = stopped(study.status, "fleet run", "what was measured until then is compared")
         there = sum(machine.run_id is not None for machine in study.machines)
         if waiting := there - len(self._curves):
-            found.append(
+            sentences.append(
                 f"{counted(waiting, 'run')} of {there:,} cannot be compared yet: each was deleted, is still measured, "
                 "or is being prepared in the background."
             )
-        return [*found, *notes(study, answer)]
+        return [*sentences, *notes(study, answer)]
 
     def _machines(self) -> None:
         st.caption(plain(summary(self._study.machines)))
         show(self._study, self._curves, f"fleet-machines-{self._id}")
-        link("history", "Their runs in the history", fleet=self._id)
+        navigation.link("history", "Their runs in the history", fleet=self._id)
 
     def _cost(self) -> None:
         if any(result.price is not None for result in self._answer.results):
@@ -329,8 +319,8 @@ def _range(values: list[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _key(found: Mapping[str, MachinePrice]) -> int:
-    return hash(tuple(sorted((name, price.per_hour, price.currency) for name, price in found.items())))
+def _key(prices: Mapping[str, MachinePrice]) -> int:
+    return hash(tuple(sorted((name, price.per_hour, price.currency) for name, price in prices.items())))
 
 
 def answered(
@@ -338,20 +328,20 @@ def answered(
     study: FleetStudy,
     curves: Mapping[str, CondensedRun],
     wanted: Asked,
-    found: Mapping[str, MachinePrice],
+    prices: Mapping[str, MachinePrice],
 ) -> FleetAnswer:
     """Return the answer, cached by runs, choices and prices. Raises UserError."""
     known = frozenset((run_id, run.rounds) for run_id, run in curves.items())
     return registry.once(
-        ("fleet", study_id, study.status, wanted.baseline, wanted.target, _key(found), known),
-        lambda: answer_of(study, curves, wanted.baseline, wanted.target, found),
+        ("fleet", study_id, study.status, wanted.baseline, wanted.target, _key(prices), known),
+        lambda: answer_of(study, curves, wanted.baseline, wanted.target, prices),
     )
 
 
 def compared(study: FleetStudy, curves: Mapping[str, CondensedRun]) -> tuple[str, ...]:
     """Return the machines that have step times. Raises UserError if there are fewer than two."""
-    found = tuple(m.name for m in study.machines if (run := curves.get(m.run_id or "")) is not None and run.rounds)
-    if len(found) < 2:
+    names = tuple(m.name for m in study.machines if (run := curves.get(m.run_id or "")) is not None and run.rounds)
+    if len(names) < 2:
         answer_of(study, curves)  # raises with the reason
         raise UserError("A comparison needs the runs of two machines.")
-    return found
+    return names

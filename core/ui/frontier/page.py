@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, frontier_answer, slice_of
@@ -11,7 +10,7 @@ from core.studies.frontier.kind import FRONTIER
 from core.studies.frontier.record import AXES, Axis, FrontierPlan, FrontierStudy
 from core.studies.progress import Snapshot
 from core.ui.study_page import StudyPage
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 
@@ -48,6 +47,6 @@ def before(plan: FrontierPlan | None) -> None:
         {"Axis": axis_words(plan, axis), "Values": ", ".join(f"{value:,}" for value in plan.values(axis))}
         for axis in AXES
     ]
-    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    static_table(rows)
     if plan.point is not None:
         st.caption(f"Your operating point, {plain(plan.point.words)}, is measured in every start of the workers.")

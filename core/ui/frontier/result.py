@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
 
@@ -12,63 +13,71 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.base.numbers import counted, duration, number
 from core.base.schema import UserError
-from core.figures.style import environment_line, short
+from core.figures.style import environment_line
 from core.studies.frontier.answer import FrontierAnswer, MeasuredPoint, frontier_answer, reading, slice_of
 from core.studies.frontier.export import frontier_data, frontier_text
 from core.studies.frontier.figures import fixed_words, frontier_figure, who_is_ahead
 from core.studies.frontier.record import AXES, Axis, FrontierStudy, Setting
 from core.ui import charts, evidence, frame, news, share
-from core.ui.card import draw_sentences, label_badge, result_card
+from core.ui.card import label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.frontier import page
-from core.ui.states import few_starts, stopped
+from core.ui.notices import few_starts, stopped
 from core.ui.tables import cleaned
 from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line
-from core.workload.names import are
 
 SHOWN_FAILURES = 3
 QUESTION = "At which sizes is one target faster than another?"
-HEADING_AT = 32  # characters of a target in the heading
 INTERPOLATED = "Interpolated between the settings that were measured, with its 95 % interval."
 
 
 def show(study_id: str, study: FrontierStudy, head: DeltaGenerator) -> None:
     """Show the page of one study; ``head`` is the place of its heading."""
-    try:
-        answer = page.answer_of(study_id, study)
-    except UserError as error:
-        if not st.context.is_embedded:
-            with head:
-                frame.top(heading(study))
-        st.info(plain(str(error)), icon=":material/info:")
-        return
-    at = study.plan.held_axis, answer.at
-    picture = partial(_map, study_id, answer, *at) if st.context.is_embedded else partial(_read, study_id, answer)
-    frame.show(
-        heading(study), lambda: _card(answer), picture, head=head,
-        notes=lambda: draw_sentences(notices(answer)),
-        evidence={
-            "Every setting that was visited": lambda: _settings(answer),
-            "How it was measured": lambda: _how_measured(answer),
-        },
-        share=lambda: _sharing(study_id, answer),
-    )  # fmt: skip
+    frame.show_parts(heading(study), partial(_Parts, study_id, study), head)
 
 
 def heading(study: FrontierStudy) -> str:
     """Return a question that every answer fits."""
-    first, second = (short(name, HEADING_AT) for name in study.plan.names)
-    return f"At which sizes {are(second)} {second} faster than {first}?"
+    return frame.which_is_faster("At which sizes", study.plan.names)
 
 
-def _sharing(study_id: str, answer: FrontierAnswer) -> None:
-    name = f"frontier-{study_id}"
-    files = study_files(
-        name, partial(frontier_data, answer), text=partial(frontier_text, answer),
-        figure=partial(_at_its_point, answer), rows=itemgetter("measured"),
-    )  # fmt: skip
-    share.panel(name, {"study": study_id}, files)
+class _Parts:
+    """The parts of a result's frame, for one study. Raises UserError if it supports no answer."""
+
+    def __init__(self, study_id: str, study: FrontierStudy) -> None:
+        self._id, self._answer = study_id, page.answer_of(study_id, study)
+
+    def verdict(self) -> None:
+        _card(self._answer)
+
+    def picture(self) -> None:
+        """Draw the map, and below it its read-outs unless embedded."""
+        above = st.container()
+        fixed, place = self._answer.study.plan.held_axis, self._answer.at
+        if not st.context.is_embedded:
+            fixed, place = _choices(self._id, self._answer)
+            _read_out(self._answer, fixed, place)
+        with above:
+            _map(self._id, self._answer, fixed, place)
+
+    def notes(self) -> None:
+        if sentences := notices(self._answer):
+            st.info("  \n".join(plain(sentence) for sentence in sentences), icon=":material/info:")
+
+    def evidence(self) -> dict[str, Callable[[], None]]:
+        return {
+            "Every setting that was visited": partial(_settings, self._answer),
+            "How it was measured": partial(_how_measured, self._answer),
+        }
+
+    def share(self) -> None:
+        name, answer = f"frontier-{self._id}", self._answer
+        files = study_files(
+            name, partial(frontier_data, answer), text=partial(frontier_text, answer),
+            figure=partial(_at_its_point, answer), rows=itemgetter("measured"),
+        )  # fmt: skip
+        share.panel(name, {"study": self._id}, files)
 
 
 def _at_its_point(answer: FrontierAnswer) -> go.Figure:
@@ -81,15 +90,6 @@ def _settings(answer: FrontierAnswer) -> None:
     st.caption(f"Step times are {answer.study.label}.")
     st.dataframe(cleaned(table(answer)), hide_index=True, key="frontier-settings", height=320,
                  alt="One row for each setting with which is faster, the interval and step times.")  # fmt: skip
-
-
-def _read(study_id: str, answer: FrontierAnswer) -> None:
-    """Draw the map, and below it its read-outs."""
-    above = st.container()
-    fixed, place = _choices(study_id, answer)
-    with above:
-        _map(study_id, answer, fixed, place)
-    _read_out(answer, fixed, place)
 
 
 def so_far() -> None:
@@ -109,13 +109,8 @@ def _so_far() -> None:
     with st.container(border=True):
         st.markdown("**Estimate so far**")
         st.markdown(plain(answer.sentence))
-    charts.show(
-        "frontier-live",
-        partial(_at_its_point, answer),
-        f"Map so far. {answer.sentence}",
-        "frontier-so-far",
-        border=False,
-    )
+    charts.show("frontier-live", partial(_at_its_point, answer), f"Map so far. {answer.sentence}", "frontier-so-far",
+                border=False)  # fmt: skip
 
 
 def _card(answer: FrontierAnswer) -> None:
@@ -131,25 +126,25 @@ def _card(answer: FrontierAnswer) -> None:
 def notices(answer: FrontierAnswer) -> tuple[str, ...]:
     """Return what qualifies the verdict, as sentences."""
     study = answer.study
-    found = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
+    sentences = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
     if answer.code in ("first throughout", "second throughout"):
-        found.append(
+        sentences.append(
             "Inside this map the faster target does not change. It may do so outside: widen the ranges, or conclude "
             "that one target is faster here."
         )
-    found += few_starts(study.starts)
+    sentences += few_starts(study.starts)
     skipped = sum(failure.outcome == "skipped" for failure in answer.failed)
     if skipped:
-        found.append(f"{skipped:,} settings were left out: they cannot fit, or a smaller one has failed.")
+        sentences.append(f"{skipped:,} settings were left out: they cannot fit, or a smaller one has failed.")
     failed = [failure for failure in answer.failed if failure.outcome != "skipped"]
     for failure in failed[:SHOWN_FAILURES]:
         who = f" on {study.plan.name_of(failure.target)}" if failure.target else ""
-        found.append(
+        sentences.append(
             f"{failure.setting.words.capitalize()}{who}: {OUTCOMES[failure.outcome]}. {failure.reason}".strip()
         )
     if len(failed) > SHOWN_FAILURES:
-        found.append(f"{len(failed) - SHOWN_FAILURES:,} more settings failed; the table has them.")
-    return (*found, *(warning.text for warning in study.warnings))
+        sentences.append(f"{len(failed) - SHOWN_FAILURES:,} more settings failed; the table has them.")
+    return (*sentences, *(warning.text for warning in study.warnings))
 
 
 def _choices(study_id: str, answer: FrontierAnswer) -> tuple[Axis, Setting]:
@@ -195,7 +190,7 @@ def _map(study_id: str, answer: FrontierAnswer, fixed: Axis, place: Setting) -> 
     charts.show("frontier", partial(frontier_figure, answer, section, place),
                 f"Map of the speed-up at {at}. {answer.sentence}",
                 f"frontier-{study_id}-{fixed}-{getattr(place, fixed)}", (study_id, fixed, place),
-                said=(fixed_words(answer.study.plan),))  # fmt: skip
+                omit=(fixed_words(answer.study.plan),))  # fmt: skip
 
 
 def table(answer: FrontierAnswer) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.base.frameworks import Execution, Precision
-from core.base.text import clean, sentence_case
+from core.base.text import clean
 from core.hardware.catalogue import FILE_NAME, CardPrice, GpuSpec, OwnCard, add_own, save_own
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.figures import MAX_CARDS
@@ -18,7 +18,7 @@ from core.rounds.answer.loop import loop_name
 from core.rounds.run import Run
 from core.store.database import data_dir
 from core.studies.host.run import HostPlan
-from core.ui import machine, money, registry
+from core.ui import machine, money, registry, shown_run
 from core.ui.hardware import page
 from core.ui.hardware.draft import (
     OTHER_LINK,
@@ -30,13 +30,14 @@ from core.ui.hardware.draft import (
     own_prices,
     wrong_batch,
 )  # fmt: skip
-from core.ui.places import Places
+from core.ui.places import KEEP, Places
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.words import EXECUTION_HELP, TF32_HELP, plain
 
 FED, RESIDENT = "Fed each step", "Resident"
 MEASURED_HERE, MEASURED_ELSEWHERE = "Measured on this machine", "Measured on another machine"
 BUILDS: dict[Build, str] = {"unnamed": "Not named", "keras": "Keras 3", "fused": "A fused build"}
+PROBLEM = "hardware_problem_card"
 KINDS: dict[str, str] = {str(kind): words.capitalize() for kind, words in KIND_WORDS.items()} | {"unnamed": "Not named"}
 
 
@@ -108,10 +109,6 @@ def _turn(key: str) -> None:
     st.query_params["host"] = st.session_state[key]
 
 
-KEEP: Any = "session"  # choices survive a visit to another page
-PROBLEM = "hardware_problem_card"
-
-
 def options(
     run: Run,
     current: Options,
@@ -167,11 +164,7 @@ def _hold_cards(run: Run, current: Options, cards: dict[str, GpuSpec]) -> None:
 def _against(run: Run, current: Options, targets: tuple[int, ...]) -> int:
     if len(targets) < 2:
         return current.index
-    chosen = st.segmented_control(
-        "Your CPU", targets, default=current.index, required=True, key=f"hardware_against-{run.id}",
-        format_func=lambda index: plain(sentence_case(run.names[index])),
-    )  # fmt: skip
-    return current.index if chosen is None else chosen
+    return shown_run.choose_target(run, "Your CPU", targets, current.index, "hardware_against")
 
 
 def host(host: page.Host) -> None:

@@ -23,11 +23,10 @@ from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import choice_line
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
-from core.ui import machine, registry
+from core.ui import machine, navigation, registry
 from core.ui.card import label_badge, metric, result_card
 from core.ui.hardware import page
 from core.ui.hardware.draft import USUAL_CARDS, usual_options
-from core.ui.navigation import link
 from core.ui.sweep.form import CardField
 from core.ui.words import plain
 from core.workload.execution import expected
@@ -53,7 +52,7 @@ def choose(*, folded: bool, width: Any = "stretch") -> None:
         _field("Modelled GPU" if folded else TITLE, [NONE, *known], width)
 
 
-def pick(width: Any = "stretch") -> GpuSpec:
+def pick(width: int) -> GpuSpec:
     """Show the choice where a card is required: that of the session or the address, else the first usual one."""
     known = _known()
     if not st.session_state.get(KEY):
@@ -74,10 +73,11 @@ def _known() -> dict[str, GpuSpec]:
 
 def _field(label: str, names: list[str], width: Any) -> str:
     name: str = st.selectbox(
-        label, names, format_func=lambda name: clean(_option(name)), key=KEY, help=HELP, persist_state="session",
-        width=width,
+        label, names, key=KEY, help=HELP, persist_state="session", width=width,
+        format_func=lambda name: clean(f"{name} (modelled, runs no worker)" if name else "None"),
     )  # fmt: skip
-    _put(name)
+    st.session_state[PUT] = name
+    navigation.put(**{QUERY: name})
     return name
 
 
@@ -88,10 +88,6 @@ def offer(run: Run) -> None:
         _follow_address(page.cards())
         return
     choose(folded=machine.devices().has_gpu or any(target.is_gpu for target in targets), width=WIDTH_PX)
-
-
-def _option(name: str) -> str:
-    return f"{name} (modelled, runs no worker)" if name else "None"
 
 
 def _follow_address(known: Mapping[str, GpuSpec]) -> None:
@@ -105,28 +101,21 @@ def _follow_address(known: Mapping[str, GpuSpec]) -> None:
         st.info(plain(str(error)), icon=":material/search_off:")
 
 
-def _put(name: str) -> None:
-    st.session_state[PUT] = name
-    if name:
-        st.query_params[QUERY] = name
-    else:
-        st.query_params.pop(QUERY, None)
-
-
 def address() -> dict[str, str]:
     """Return the address parameters that a link to a run needs to show the same card."""
     name = st.session_state.get(KEY)
     return {QUERY: name} if name else {}
 
 
-def chosen(known: Mapping[str, GpuSpec]) -> GpuSpec | None:
+def _chosen() -> GpuSpec | None:
     """Return the card that is compared with the measurements, or None."""
-    return known.get(st.session_state.get(KEY, NONE))
+    name = st.session_state.get(KEY)
+    return page.cards().get(name) if name else None
 
 
 def explain(place: Any, plan: SweepPlan | None) -> None:
     """Say below the choice in the form what it means for the planned sweep, or why it has no effect."""
-    spec = chosen(page.cards()) if st.session_state.get(KEY) else None
+    spec = _chosen()
     if spec is None or plan is None:
         return
     cpu = next((target for target in plan.targets if target.device == "cpu"), None)
@@ -141,23 +130,18 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
         place.info(plain(f"{spec.name} gets no number for this workload: {curve.reason}"), icon=":material/function:")
         return
     settings = modelled_as(spec, plan.workload, target)
-    words = (
-        f"{spec.name} is modelled and runs no worker. The sweep measures {all_of(shown_names(plan.targets))} alone. "
-    )
-    words += f"The card as modelled: {settings}."
+    measured = f"The sweep measures {all_of(shown_names(plan.targets))} alone."
+    words = f"{spec.name} is modelled and runs no worker. {measured} The card as modelled: {settings}."
     place.caption(f":material/function: {plain(words)}")
 
 
 def shown(run: Run, answer: Answer | None) -> Against | None:
     """Show the result card of the chosen GPU, or the reason why there is none; return None if no chart can show it."""
-    if not st.session_state.get(KEY) or answer is None:
-        return None
-    known = page.cards()
-    spec = chosen(known)
-    if spec is None:
+    spec = None if answer is None else _chosen()
+    if answer is None or spec is None:
         return None
     try:
-        comparison, note = of(run, answer, spec, known)
+        comparison, note = compared_card(run, answer, spec)
     except ValueError as error:
         st.info(plain(f"{spec.name}, modelled: {error}"), icon=":material/function:")
         return None
@@ -172,13 +156,13 @@ def not_modelled_notice(run: Run) -> None:
         st.info(plain(why), icon=":material/visibility_off:")
 
 
-def of(run: Run, answer: Answer, spec: GpuSpec, known: Mapping[str, GpuSpec]) -> tuple[Against, str]:
+def compared_card(run: Run, answer: Answer, spec: GpuSpec) -> tuple[Against, str]:
     """Compare the card with a run, with the Hardware page's host and recordings; add a note on the host.
 
     Raises:
         UserError: Nothing can be compared.
     """
-    index = compared_with(run, answer)
+    index, known = compared_with(run, answer), page.cards()
     host = page.host(run, usual_options(run, answer, index, known))
     note = page.NOT_THIS_HOST if page.other_machine(run, host) else ""
     # reading other runs would disturb the one being measured
@@ -198,7 +182,7 @@ def _card(run: Run, comparison: Against, choice: str, note: str) -> None:
     with result_card(TITLE, [label_badge("modelled")], f"{comparison.crossover.sentence} No worker ran for it.", about):
         _numbers(comparison)
         if not st.context.is_embedded and run.status != "running":
-            link("hardware", "All cards against this CPU, what limits them, the host's overhead",
+            navigation.link("hardware", "All cards against this CPU, what limits them, the host's overhead",
                  run=run.id, gpus=comparison.spec.name)  # fmt: skip
 
 
@@ -210,11 +194,8 @@ def _rests_on(comparison: Against) -> list[str]:
     data = "each batch over the link" if how.conditions.fed else "data resident on the card"
     basis = next((point.basis for point in comparison.curve.known if isinstance(point, Modelled)), None)
     about = f"{comparison.spec.title}: {comparison.settings}; {data}; the host's overhead is {how.costs.words}."
-    return (
-        [about]
-        if basis is None
-        else [about, f"Interval: {basis}, and the measured noise of {comparison.crossover.setting}."]
-    )
+    interval = f"Interval: {basis}, and the measured noise of {comparison.crossover.setting}."
+    return [about] if basis is None else [about, interval]
 
 
 def _numbers(comparison: Against) -> None:

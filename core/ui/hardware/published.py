@@ -11,7 +11,7 @@ from core.hardware.curve import CardCurve
 from core.hardware.figures import published_figure
 from core.hardware.published import RUN_PREFIX, Published, agreement, gallery, host_costs, modelled_curve
 from core.ui import charts, registry
-from core.ui.card import label_badge
+from core.ui.card import draw_badges, label_badge
 from core.ui.navigation import link
 from core.ui.words import plain
 
@@ -42,8 +42,7 @@ def show() -> None:
     """Show every entry of the gallery, and the model's agreement with all of them."""
     pairs = [(entry, _curve(entry)) for entry in gallery()]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for badge in (label_badge("published"), label_badge("modelled", "GPU curves")):
-            st.badge(plain(badge.words), icon=badge.icon, color=badge.colour, help=plain(badge.help or "") or None)
+        draw_badges((label_badge("published"), label_badge("modelled", "GPU curves")))
     st.markdown(
         "What public sources printed of real CPUs and GPUs, each beside the model of the same network on the same card."
     )

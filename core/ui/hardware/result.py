@@ -38,6 +38,7 @@ from core.ui.card import Badge, Colour, label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.hardware import draft, form, look, modelled, page
 from core.ui.hardware.page import Compared
+from core.ui.places import KEEP
 from core.ui.tables import cleaned
 from core.ui.words import plain
 from core.workload.spec import MAX_BATCH, MIN_BATCH
@@ -165,7 +166,7 @@ def table(seen: Compared) -> None:
     """Show all cards in the order that the user chose; those without a number come last, with the reason."""
     key = st.segmented_control(
         "Sorted by", list(SORTS), default="crossover", required=True, key="hardware_sort",
-        format_func=SORTS.__getitem__, persist_state=form.KEEP,
+        format_func=SORTS.__getitem__, persist_state=KEEP,
     )  # fmt: skip
     rows = pd.DataFrame(draft.card_rows(sort_readings(seen.readings, key or "crossover"), seen.decision))
     at, text = f"{seen.options.batch:,}", st.column_config.TextColumn

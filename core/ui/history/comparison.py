@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 
-import pandas as pd
 import streamlit as st
 
 from core.base.schema import UserError
@@ -17,7 +16,7 @@ from core.rounds.show.compare_figures import comparison_figure
 from core.ui import charts, downloads, frame, registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.navigation import link
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 ADDRESS = "compare"
@@ -86,8 +85,8 @@ def _verdict(runs: Sequence[Run], answers: Sequence[Answer]) -> None:
 
 
 def _picture(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) -> None:
-    said = " ".join(f"{row.letter}: {row.verdict}" for row in rows)
-    alt = f"{len(runs)} runs compared. {said}"
+    verdicts = " ".join(f"{row.letter}: {row.verdict}" for row in rows)
+    alt = f"{len(runs)} runs compared. {verdicts}"
     charts.show("compare", partial(comparison_figure, runs, answers), alt, "comparison", border=False)
 
 
@@ -105,7 +104,7 @@ def _share(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) 
 
 
 def _table(runs: Sequence[Run], rows: Sequence[Row]) -> None:
-    st.table(written(pd.DataFrame(rows, columns=COLUMNS)), border="horizontal", hide_index=True)
+    static_table(rows, COLUMNS)
     if st.context.is_embedded:
         return
     with st.container(horizontal=True):

@@ -19,7 +19,7 @@ from core.store import Deletion, Found, Imported, StoreError, Summary, Wanted, k
 from core.studies.registry import kinds, read_any
 from core.studies.sweep.kind import SWEEP
 from core.ui import downloads, frame, registry, verdict
-from core.ui.history import comparison, kept
+from core.ui.history import comparison, stored
 from core.ui.navigation import link
 from core.ui.study_page import busy_sentence
 from core.ui.sweep.live import can_resume, resume
@@ -44,12 +44,12 @@ def newest() -> None:
 
 def earlier() -> None:
     """List all earlier deletions, folded."""
-    found = _deletions()
-    if found and _is_new(found[0]):
-        found = found[1:]
-    if found:
+    deletions = _deletions()
+    if deletions and _is_new(deletions[0]):
+        deletions = deletions[1:]
+    if deletions:
         with st.expander("Deleted earlier", icon=":material/delete_history:"):
-            for deletion in found:
+            for deletion in deletions:
                 with st.container(horizontal=True, vertical_alignment="center"):
                     day = deletion.at[:16].replace("T", " ")
                     st.markdown(plain(f"{_what(deletion)}, {day} UTC. {_until(deletion)}"), width="content")
@@ -96,7 +96,7 @@ SHOWN_ROWS = 10
 ALL_KINDS, ALL_TAGS = "All kinds", "All tags"
 FIND, KIND, TAG, NUMBER, FLEET = "find", "kind", "tag", "list", "fleet"
 """Address parameters of a list."""
-SAID, UPLOADS, RESUMED = "history_said", "upload_count", "resumed_sweep"
+MESSAGE, UPLOADS, RESUMED = "history_message", "upload_count", "resumed_sweep"
 
 
 class _Selected(NamedTuple):
@@ -118,21 +118,21 @@ def show() -> None:
         return
     changes = not registry.read_only()
     frame.top("History", _import if changes else None, "Import", ":material/upload_file:")
-    _said()
+    _message()
     newest()
     registry.mark_interrupted()
     wanted = _wanted()
     rows, below = st.container(), st.container()
-    found = _page(wanted, below)
+    listed = _page(wanted, below)
     with rows:
-        for problem in found.damaged:
+        for problem in listed.damaged:
             st.warning(plain(problem), icon=":material/error:")
-        if found.summaries:
-            chosen = [found.summaries[row] for row in _selected_rows(found.summaries) if row < len(found.summaries)]
-        elif not found.damaged:
+        if listed.summaries:
+            chosen = [listed.summaries[row] for row in _selected_rows(listed.summaries) if row < len(listed.summaries)]
+        elif not listed.damaged:
             _nothing(wanted)
     with below:
-        if found.summaries:
+        if listed.summaries:
             _actions(_Selected(chosen, changes))
         earlier()
 
@@ -156,15 +156,15 @@ def _wanted() -> Wanted:
 
 def _fleet() -> str | None:
     """Return the fleet run whose machines' runs are listed (no other list has them); link to all studies."""
-    asked = st.query_params.get(FLEET)
-    if not asked:
+    fleet_id = st.query_params.get(FLEET)
+    if not fleet_id:
         return None
-    summary = registry.engine().store.summary(asked)
+    summary = registry.engine().store.summary(fleet_id)
     name = "a fleet run that is not here" if summary is None else f"“{summary.name}”"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(plain(f"The runs of the machines of {name}."), width="content")
         st.button("All studies", icon=":material/arrow_back:", type="tertiary", key="out_of_fleet", on_click=_leave)
-    return asked
+    return fleet_id
 
 
 def _enter(fleet: str) -> None:
@@ -185,20 +185,20 @@ def _first_page() -> None:
 def _page(wanted: Wanted, below: st.delta_generator.DeltaGenerator) -> Found:
     """Return the requested page of the list, with its position and the pagination ``below`` the list."""
     store = registry.engine().store
-    found = store.find(wanted, PAGE)
+    listed = store.find(wanted, PAGE)
     with below.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         number = 1
-        if found.total > PAGE:
+        if listed.total > PAGE:
             slot = st.container(width="content")
-            number = st.pagination(-(-found.total // PAGE), key=NUMBER, bind="query-params", width=300)
+            number = st.pagination(-(-listed.total // PAGE), key=NUMBER, bind="query-params", width=300)
             if number > 1:
-                found = store.find(wanted, PAGE, PAGE * (number - 1))
+                listed = store.find(wanted, PAGE, PAGE * (number - 1))
             first = PAGE * (number - 1)
-            slot.caption(f"{first + 1:,} to {first + len(found.summaries):,} of {found.total:,}")
+            slot.caption(f"{first + 1:,} to {first + len(listed.summaries):,} of {listed.total:,}")
         if waiting := store.undescribed():
             later = "No verdict is kept yet of" if store.read_only else "Verdicts are being worked out of"
             st.caption(plain(f"{later} {counted(waiting, 'older study', 'older studies')}."))
-    return found
+    return listed
 
 
 def _nothing(wanted: Wanted) -> None:
@@ -213,13 +213,13 @@ def _nothing(wanted: Wanted) -> None:
         link("sweep")
 
 
-def _selected_rows(found: tuple[Summary, ...]) -> list[int]:
+def _selected_rows(summaries: tuple[Summary, ...]) -> list[int]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     # the key changes with the list, so that a selection never moves to another run
     state = st.dataframe(
-        cleaned(history_table(found, [kept.title_of(s) for s in found])), hide_index=True, on_select="rerun",
+        cleaned(history_table(summaries, [stored.title_of(s) for s in summaries])), hide_index=True, on_select="rerun",
         selection_mode="multi-row",
-        key=f"history-{hash(tuple(s.id for s in found))}", height=38 + 35 * min(SHOWN_ROWS, len(found)),
+        key=f"history-{hash(tuple(s.id for s in summaries))}", height=38 + 35 * min(SHOWN_ROWS, len(summaries)),
         alt="One row a study, newest first.", placeholder="",
         column_config={
             "name": text("Name", width=190), "verdict": text("Verdict", width=330),
@@ -239,7 +239,7 @@ def _actions(chosen: _Selected) -> None:
         words = "open, export, rename, tag or delete it" if chosen.changes else "open or export it"
         st.caption(f"Select a row to {words}; select two to {MAX_COMPARED} sweeps to compare them.")
     elif len(chosen.summaries) == 1:
-        _one(chosen.summaries[0], chosen.changes)
+        _single(chosen.summaries[0], chosen.changes)
     else:
         with st.container(horizontal=True, vertical_alignment="center"):
             comparable = len(chosen.summaries) <= MAX_COMPARED and all(s.kind == SWEEP.name for s in chosen.summaries)
@@ -253,16 +253,16 @@ def _actions(chosen: _Selected) -> None:
             st.caption(f"{len(chosen.summaries)} rows selected; two to {MAX_COMPARED} sweeps can be compared.")
 
 
-def _one(summary: Summary, changes: bool) -> None:
+def _single(summary: Summary, changes: bool) -> None:
     run = _load(summary.id) if summary.kind == SWEEP.name else None
-    place, said = st.container(horizontal=True, vertical_alignment="center"), st.container()
-    with said:
-        readable = run is not None or (summary.kind != SWEEP.name and kept.show(summary))
+    place, body = st.container(horizontal=True, vertical_alignment="center"), st.container()
+    with body:
+        readable = run is not None or (summary.kind != SWEEP.name and stored.show(summary))
         if run is not None:
             verdict.card(run, registry.answer_of(run), heading=summary.name, notices_shown=0)
     with place:
         if readable:
-            kept.link(summary)
+            stored.link(summary)
         known = kinds().get(summary.kind)
         if known is not None and known.parts:
             st.button(plain(known.parts), icon=":material/dns:", key="into_fleet", on_click=_enter,
@@ -276,9 +276,9 @@ def _one(summary: Summary, changes: bool) -> None:
         if readable:
             with st.popover("Export", icon=":material/download:"):
                 if run is not None:
-                    downloads.buttons(run)
+                    downloads.draw(run.id, downloads.run_files(run))
                 else:
-                    kept.file(summary)
+                    stored.file(summary)
         if changes:
             _delete_button([summary])
 
@@ -299,39 +299,39 @@ def _rename_field(summary: Summary) -> None:
 
 def _tags(chosen: Sequence[Summary]) -> None:
     """Draw the tags shared by the selected studies; changes apply to each of them."""
-    shared = [tag for tag in chosen[0].tags if all(tag in one.tags for one in chosen)]
-    key = f"tags-{hash(tuple(one.id for one in chosen))}"
+    shared = [tag for tag in chosen[0].tags if all(tag in summary.tags for summary in chosen)]
+    key = f"tags-{hash(tuple(summary.id for summary in chosen))}"
     with st.popover("Tags", icon=":material/label:"):
         st.multiselect("Tags", list(dict.fromkeys([*shared, *registry.engine().store.tags()])), default=shared,
                        key=key, accept_new_options=True, format_func=lambda tag: clean(tag),
                        placeholder="Choose or type a tag",
                        help="What is tagged is never pruned.")  # fmt: skip
-        ids = [one.id for one in chosen]
+        ids = [summary.id for summary in chosen]
         st.button("Save", key="save_tags", on_click=_tag, args=(ids, shared, key), type="primary")
 
 
 def _delete_button(chosen: Sequence[Summary]) -> None:
     words = "Delete" if len(chosen) == 1 else f"Delete {len(chosen)} rows"
-    st.button(words, icon=":material/delete:", key="delete", on_click=_delete, args=([one.id for one in chosen],))
+    st.button(words, icon=":material/delete:", key="delete", on_click=_delete, args=([s.id for s in chosen],))
 
 
-def _said() -> None:
+def _message() -> None:
     """Show the result of the last action, with a link to its study."""
-    if said := st.session_state.pop(SAID, None):
-        kind, text, study_id = said
+    if message := st.session_state.pop(MESSAGE, None):
+        kind, text, study_id = message
         (st.error if kind == "error" else st.success)(
             text, icon=f":material/{'error' if kind == 'error' else 'check'}:"
         )
         if study_id and (summary := registry.engine().store.summary(study_id)) is not None:
-            kept.link(summary)
+            stored.link(summary)
 
 
 @contextmanager
-def _errors_said() -> Iterator[None]:
+def _errors_shown() -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        _say("error", str(error))
+        _leave_message("error", str(error))
 
 
 def _resume(run_id: str) -> None:
@@ -340,24 +340,24 @@ def _resume(run_id: str) -> None:
 
 
 def _rename(run_id: str) -> None:
-    with _errors_said():
+    with _errors_shown():
         registry.engine().store.rename(run_id, st.session_state[f"name-{run_id}"])
 
 
 def _tag(ids: Sequence[str], before: Sequence[str], key: str) -> None:
     now = st.session_state[key]
-    with _errors_said():
+    with _errors_shown():
         registry.engine().store.tag(ids, add=set(now) - set(before), remove=set(before) - set(now))
 
 
 def _delete(ids: Sequence[str]) -> None:
-    with _errors_said():
+    with _errors_shown():
         registry.engine().store.delete(*ids)
 
 
-def _say(kind: str, text: str, study_id: str = "") -> None:
+def _leave_message(kind: str, text: str, study_id: str = "") -> None:
     """Let the next script run show a message, with a link to a study."""
-    st.session_state[SAID] = (kind, plain(text), study_id)
+    st.session_state[MESSAGE] = (kind, plain(text), study_id)
 
 
 def _import() -> None:
@@ -378,19 +378,19 @@ def _take(key: str) -> None:
     try:
         check_size(upload.size)
         what, keep = _read(upload.getvalue(), upload.name)
-        found = keep()
+        imported = keep()
     except UserError as error:
-        _say("error", f"Not imported. {error}")
+        _leave_message("error", f"Not imported. {error}")
         return
-    summary = registry.engine().store.summary(found.id)
+    summary = registry.engine().store.summary(imported.id)
     label = summary.label if summary is not None else "recorded"
-    if found.new:
+    if imported.new:
         text = f"Imported {what}. It is kept as {label}, not as measured here."
-    elif found.restored:
+    elif imported.restored:
         text = f"{sentence_case(what)} was here already and had been deleted; it is back."
     else:
         text = f"{sentence_case(what)} is already here, {label}; nothing was added."
-    _say("done", text, found.id)
+    _leave_message("done", text, imported.id)
 
 
 def _read(data: bytes, filename: str) -> tuple[str, Callable[[], Imported]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 from core.base.numbers import number
 from core.studies.pitfalls import PITFALLS, WORKLOAD, PitfallReport
 from core.ui.study_page import ask, start, why_ended
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
 
 BATCHES = (1, 32, 256, 1024)
@@ -49,4 +48,4 @@ def result(report: PitfallReport) -> None:
         }
         for figure in report.figures
     ]
-    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    static_table(rows)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from core.base.fields import fields_of
 from core.base.numbers import counted, duration, number, percent
 from core.base.schema import UserError
-from core.base.text import clean
 from core.networks.families import network_from_name
 from core.studies.resolution.answer import Resolution
 from core.studies.resolution.export import lines, sentence
@@ -19,11 +17,11 @@ from core.studies.resolution.kind import RESOLUTION
 from core.studies.resolution.record import LARGEST, ResolutionPlan, ResolutionStudy, resolution_plan, spread_batches
 from core.ui import machine, registry, share
 from core.ui.card import label_badge, result_card
-from core.ui.places import KEEP, Places
+from core.ui.places import Places
 from core.ui.study_page import StudyPage, busy_notice
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
-from core.workload.spec import Target, Workload
+from core.workload.spec import Workload
 
 NETWORK = "784-512-512-10"
 BUDGETS_S = (30.0, 60.0, 120.0, 240.0)
@@ -37,15 +35,10 @@ def show() -> None:
 
 def _form(busy: str | None, top: Any) -> ResolutionPlan:
     """Draw target and budget, and the button in its place; return the plan."""
-    here = machine.devices()
-    device: str = st.selectbox(
-        "Target", here.names, index=int(here.has_gpu), format_func=lambda name: clean(here.title(name)),
-        key="resolution_target", persist_state=KEEP,
-    )  # fmt: skip
+    target = machine.choose_target("resolution_target")
     budgets_s = {duration(budget_s): budget_s for budget_s in BUDGETS_S}
     field = fields_of(ResolutionPlan)["budget_s"]
     budget_s = Places().plan_field(field, "resolution", budgets_s, index=1, label="Budget")
-    target = Target(device=device)
     workload = Workload(network=network_from_name(NETWORK))
     plan = resolution_plan(workload, target, spread_batches(1, LARGEST, target.replicas), budget_s)
     with top:
@@ -71,28 +64,28 @@ def _result(study_id: str, study: ResolutionStudy) -> None:
     """Draw a study's result, its batches, and its file."""
     context = registry.context(RESOLUTION, study)
     try:
-        found = RESOLUTION.answer(study, context)
+        resolution = RESOLUTION.answer(study, context)
     except UserError as error:
         st.info(plain(str(error)), icon=":material/info:")
         return
-    about = (f"{study.plan.title}; {counted(len(study.run.rounds), 'round')} in {counted(found.starts, 'start')}",)
+    about = f"{study.plan.title}; {counted(len(study.run.rounds), 'round')} in {counted(resolution.starts, 'start')}"
     card = result_card(
-        RESOLUTION.title, [label_badge(study.label)], sentence(study, found), about, status=study.status,
-        more=lines(found),
+        RESOLUTION.title, [label_badge(study.label)], sentence(study, resolution), (about,), status=study.status,
+        more=lines(resolution),
     )  # fmt: skip
     with card:
-        st.table(written(_table(found)), border="horizontal", hide_index=True)
-        data = partial(RESOLUTION.export, study, found, context)
+        static_table(_rows(resolution))
+        data = partial(RESOLUTION.export, study, resolution, context)
         share.json_button(f"resolution-{study_id}", data, share.EVERY_BLOCK)
 
 
-def _table(found: Resolution) -> pd.DataFrame:
+def _rows(resolution: Resolution) -> list[dict[str, str]]:
     """Return one row per batch."""
-    return pd.DataFrame(
+    return [
         {
-            "Batch size": f"{one.batch:,}",
-            "Step time (ms)": number(one.step_ms),
-            "Differences show from": "no interval" if one.difference is None else percent(one.difference, 1),
+            "Batch size": f"{at.batch:,}",
+            "Step time (ms)": number(at.step_ms),
+            "Differences show from": "no interval" if at.difference is None else percent(at.difference, 1),
         }
-        for one in found.batches
-    )
+        for at in resolution.batches
+    ]

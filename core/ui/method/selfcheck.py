@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
-from core.base.text import clean
 from core.studies.selfcheck.checks import WORDS, run_checks
 from core.studies.selfcheck.export import floor_lines, self_check_data, summary
 from core.studies.selfcheck.record import HOLDS, LACKS, SelfCheck
@@ -15,9 +13,8 @@ from core.studies.selfcheck.run import SELF_CHECK, SelfCheckPlan
 from core.ui import machine, share
 from core.ui.method_text import SELF_CHECK as CHECKED
 from core.ui.study_page import ask, progress, running, start, why_ended
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
-from core.workload.spec import Target
 
 
 def show() -> None:
@@ -39,12 +36,7 @@ def show() -> None:
 
 
 def _plan() -> SelfCheckPlan:
-    here = machine.devices()
-    device: str = st.selectbox(
-        "Target", here.names, index=int(here.has_gpu), format_func=lambda name: clean(here.title(name)),
-        key="selfcheck_target", width=320, persist_state="session",
-    )  # fmt: skip
-    return SelfCheckPlan(Target(device=device))
+    return SelfCheckPlan(machine.choose_target("selfcheck_target", width=320))
 
 
 def result(check_id: str, record: SelfCheck) -> None:
@@ -54,10 +46,10 @@ def result(check_id: str, record: SelfCheck) -> None:
     for check in checks:
         if check.status == "fails":
             st.error(plain(f"{check.title}: {check.sentence}"), icon=":material/error:")
-    rows, said = [], set()
+    rows, sentences = [], set()
     for check in checks:
-        again = check.status == "unseen" and check.sentence in said
-        said.add(check.sentence)
+        again = check.status == "unseen" and check.sentence in sentences
+        sentences.add(check.sentence)
         rows.append(
             {
                 "Check": check.title,
@@ -66,7 +58,7 @@ def result(check_id: str, record: SelfCheck) -> None:
                 "What it says": "For the same reason as above." if again else check.sentence,
             }
         )
-    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    static_table(rows)
     for line in (*record.notes, *floor_lines(record)):
         st.caption(plain(line))
     share.json_button(f"selfcheck-{check_id}", partial(self_check_data, record, checks), "What an issue report needs.")

@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.base.numbers import counted, number
-from core.base.text import sentence_case
 from core.figures.style import environment_line
 from core.rounds.answer.answer import Answer, Fit
 from core.rounds.ran_as import ran_line
@@ -16,7 +15,7 @@ from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.rounds.show.trace_figures import timeline_figure, trace_share_figure, traced_cells
 from core.traces.record import TRUSTED_RATIO, AnyTrace, TracedCell
-from core.ui import charts, evidence, registry
+from core.ui import charts, evidence, registry, shown_run
 from core.ui.card import Badge, label_badge, result_card
 from core.ui.navigation import link
 from core.ui.overhead import words
@@ -25,23 +24,21 @@ from core.ui.tables import cleaned
 from core.ui.words import plain
 from core.workload.names import all_of
 
-TARGET_KEY, BATCH_KEY, JUMP = "overhead_target", "overhead_batch", "overhead_jump"
+BATCH_KEY, JUMP = "overhead_batch", "overhead_jump"
 LONG_NAME = 60  # characters; kernels with a longer name are shown whole in a separate column
 
 
 def target_of(run: Run) -> int:
     """Return the target to show: the address's or chosen one, else the last traced one, else the last one."""
     targets = range(len(run.names))
-    asked = addressed_target(st.query_params.get("target"), targets)
-    target = max((cell.target for cell in run.traces), default=targets[-1]) if asked is None else asked
+    target = addressed_target(st.query_params.get("target"), targets)
+    if target is None:
+        target = max((cell.target for cell in run.traces), default=targets[-1])
     if st.context.is_embedded or len(targets) == 1:
         return target
-    chosen = st.segmented_control(
-        "Target", targets, default=target, required=True, key=f"{TARGET_KEY}-{run.id}",
-        format_func=lambda index: plain(sentence_case(run.names[index])),
-    )  # fmt: skip
-    st.query_params["target"] = target_address(target if chosen is None else chosen)
-    return target if chosen is None else chosen
+    chosen = shown_run.choose_target(run, "Target", targets, target, "overhead_target")
+    st.query_params["target"] = target_address(chosen)
+    return chosen
 
 
 def untraced(run: Run) -> None:
@@ -59,8 +56,8 @@ def cell_of(run: Run, target: int, answer: Answer | None) -> TracedCell | None:
     cells = {cell.batch: cell for cell in traced_cells(run, target)}
     if not cells:
         return None
-    asked = st.query_params.get("batch", "")
-    batch = int(asked) if asked in map(str, cells) else _most_telling(tuple(cells.values()), answer)
+    requested = st.query_params.get("batch", "")
+    batch = int(requested) if requested in map(str, cells) else _most_telling(tuple(cells.values()), answer)
     if st.context.is_embedded:
         return cells[batch]
     key = f"{BATCH_KEY}-{run.id}-{target}"
@@ -87,14 +84,13 @@ def _most_telling(cells: tuple[TracedCell, ...], answer: Answer | None) -> int:
 
 def nothing_traced(run: Run, target: int) -> None:
     """Say that the target has no trace, and which targets have one."""
-    said = "No batch of this run was traced, so only its fixed-cost share is known, fitted to the step times."
+    sentence = "No batch of this run was traced, so only its fixed-cost share is known, fitted to the step times."
     if any(cell.target != target for cell in run.traces):
         traced = sorted({cell.target for cell in run.traces})
         have = "has" if len(traced) == 1 else "have"
-        said = (
-            f"No batch of {run.names[target]} was traced; {all_of([run.names[one] for one in traced])} {have} a trace."
-        )
-    st.info(plain(said), icon=":material/stacked_bar_chart:")
+        names = all_of([run.names[index] for index in traced])
+        sentence = f"No batch of {run.names[target]} was traced; {names} {have} a trace."
+    st.info(plain(sentence), icon=":material/stacked_bar_chart:")
     link("crossover", "The fixed-cost share of every target", run=run.id)
 
 
@@ -112,9 +108,9 @@ def notes(cell: AnyTrace) -> None:
     for sentence in (words.distrust(cell), words.retraced(cell)):
         if sentence:
             st.warning(plain(sentence), icon=":material/warning:")
-    said = (*filter(None, [words.all_reduced(cell)]), *cell.notes)
-    if said:
-        st.caption("  \n".join(plain(note) for note in said))
+    sentences = (*filter(None, [words.all_reduced(cell)]), *cell.notes)
+    if sentences:
+        st.caption("  \n".join(plain(note) for note in sentences))
 
 
 def how_traced(run: Run, cell: TracedCell) -> None:

@@ -9,9 +9,13 @@ import streamlit as st
 
 from core.rounds.answer.answer import Answer, Fit
 from core.rounds.run import Run
+from core.studies.sweep.trace import TRACE, CellToTrace, traceable_batches, why_untraceable
 from core.traces.record import TracedCell
 from core.ui import charts, frame, registry, share
-from core.ui.overhead import doing, page, trace_file, tracing
+from core.ui.overhead import gpu_activity, page, trace_file
+from core.ui.overhead.page import JUMP
+from core.ui.study_page import ask, start, why_ended
+from core.ui.words import plain
 
 FITTED = "Fixed-cost share (fitted), and how it differs from the trace"
 
@@ -40,7 +44,7 @@ class _Untraced:
     def verdict(self) -> None:
         page.nothing_traced(self._run, self._target)
         if not st.context.is_embedded:
-            tracing.show(self._run, self._target)
+            _trace(self._run, self._target)
 
     def picture(self) -> None:
         if self._answer is not None and any(self._answer.fits):
@@ -75,28 +79,58 @@ class _Traced(_Untraced):
 
     def evidence(self) -> dict[str, Callable[[], None]]:
         run, cell = self._run, self._cell
-        found: dict[str, Callable[[], None]] = {
+        return {
             f"One traced step at batch {cell.batch:,}": partial(page.timeline, run, cell),
             page.costly_title(cell): partial(page.kernels, run, cell),
             "On the host instead of the device": partial(page.host_operations, run, cell),
             FITTED: self._fitted,
             **_of_card(run, self._target),
-            "Trace another batch": partial(tracing.show, run, self._target),
+            "Trace another batch": partial(_trace, run, self._target),
             "How it was traced": partial(page.how_traced, run, cell),
             trace_file.OPEN: trace_file.upload,
         }
-        return found
 
     def _fitted(self) -> None:
         page.explanation(self._cell, self._fit)
         _Untraced.picture(self)
 
 
+def _trace(run: Run, target: int) -> None:
+    """Draw the request for a trace of one cell of the target, and the error of this process's last one."""
+    if (why := why_untraceable(run)) is not None:
+        st.caption(plain(why))
+        return
+    batches = traceable_batches(run, target)
+    if not batches:
+        st.caption(f"No batch of {plain(run.names[target])} was measured, so there is none to trace.")
+        return
+    st.caption(
+        "A worker of its own prepares the step, warms it up and runs some steady steps under TensorFlow's profiler, "
+        "and the same steps without it. It takes about as long as TensorFlow takes to start. A new trace of a batch "
+        "replaces the one before."
+    )
+
+    def choose() -> CellToTrace:
+        return CellToTrace(run, target, st.selectbox(
+            "Batch size", batches, index=len(batches) // 2, key=f"trace_batch-{run.id}-{target}", width=140,
+            format_func=lambda size: f"{size:,}",
+        ))  # fmt: skip
+
+    last = ask(TRACE, "Trace this batch", ":material/troubleshoot:", choose, _start)
+    if last is not None and (problem := last.error or last.unwritten):
+        why_ended(last, f"{last.title}{'' if last.cancelled else ' failed'}: {problem}")
+
+
+def _start(cell: CellToTrace) -> None:
+    if start(TRACE, cell):
+        st.session_state[JUMP] = (cell.run.id, cell.target, cell.batch)
+
+
 def _of_card(run: Run, target: int) -> dict[str, Callable[[], None]]:
     """Return the evidence on the GPU's activity and energy, if they were recorded."""
-    found: dict[str, Callable[[], None]] = {}
-    if doing.rows_of(run, target):
-        found["What the GPU was doing"] = partial(doing.show, run, target)
+    parts: dict[str, Callable[[], None]] = {}
+    if gpu_activity.rows_of(run, target):
+        parts["What the GPU was doing"] = partial(gpu_activity.show, run, target)
     if run.energy:
-        found["Energy a sample"] = partial(doing.energy, run)
-    return found
+        parts["Energy a sample"] = partial(gpu_activity.energy, run)
+    return parts

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -21,7 +20,7 @@ from core.ui.fields import PREFETCH, target_fields, workload_fields
 from core.ui.pipeline.result import RANDOM_BESIDE, Parts
 from core.ui.places import Places
 from core.ui.study_page import StudyPage, takes
-from core.ui.tables import written
+from core.ui.tables import static_table
 from core.ui.words import plain
 from core.userdata.source import Source, check_data, check_fits
 from core.workload.spec import AUTOTUNE, Pipeline, Target, Workload
@@ -55,7 +54,7 @@ def before(study: PipelinePlan | None) -> None:
         return
     st.markdown("**What will be measured**")
     rows = [{"Way of feeding": arm.title, "Pipeline": arm.pipeline.title} for arm in study.arms]
-    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    static_table(rows)
     if study.base.data is not None:
         st.caption(RANDOM_BESIDE)
 

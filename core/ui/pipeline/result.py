@@ -22,8 +22,7 @@ from core.studies.pipeline.plan import BASE, PipelinePlan, has_work
 from core.ui import charts, evidence, more_time, share
 from core.ui.card import draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
-from core.ui.states import Notice, few_starts, stopped
-from core.ui.study_page import start
+from core.ui.notices import Notice, few_starts, stopped
 from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line
 
@@ -87,7 +86,7 @@ class Parts:
         title, figure = CHARTS[name]
         charts.show(
             f"pipeline-{name}", partial(figure, self._experiment, self._answer), f"{title}. {self._answer.sentence}",
-            f"pipeline-{self._id}-{name}", (self._id,), border=border, said=about_lines(self._experiment),
+            f"pipeline-{self._id}-{name}", (self._id,), border=border, omit=about_lines(self._experiment),
         )  # fmt: skip
 
     def _table(self) -> None:
@@ -115,32 +114,21 @@ def _again(experiment: Experiment, answer: PipelineAnswer) -> None:
     """Offer the same study with a budget that should make it clear; not for another machine's."""
     if not more_time.is_of_here(experiment):
         return
-    found = answer.of(BASE)
-    open_share = found is not None and found.share is not None and not found.share.is_clear
+    fed = answer.of(BASE)
+    unclear = fed is not None and fed.share is not None and not fed.share.is_clear
     budget_s = longer_budget_s(experiment, halves(answer))
-    if budget_s is None:
-        return
-    says = (
-        f"{duration(budget_s)} in all will probably make it clear."
-        if open_share
-        else "More time makes it more precise."
-    )
-
-    def begin() -> None:
-        if start(PIPELINE, plan_again(experiment, budget_s)):
-            st.query_params.pop("study", None)
-        st.rerun()
-
-    more_time.offer(says, budget_s, begin, urgent=open_share, again=True, help=more_time.ANEW)
+    if budget_s is not None:
+        plan = plan_again(experiment, budget_s)
+        more_time.offer_again(PIPELINE, plan, "it" if unclear else "", urgent=unclear)
 
 
 def halves(answer: PipelineAnswer) -> tuple[tuple[float, float], ...]:
     """Return the half width of the share's interval, and the one that would tell on which side of 5 % it lies."""
-    found = answer.of(BASE)
-    if found is None or found.share is None or found.share.low is None or found.share.high is None:
+    fed = answer.of(BASE)
+    if fed is None or fed.share is None or fed.share.low is None or fed.share.high is None:
         return ()
-    half = (found.share.high - found.share.low) / 2
-    return ((half, max(abs(found.share.value - MODERATE), LEAST_HALF)),)
+    half = (fed.share.high - fed.share.low) / 2
+    return ((half, max(abs(fed.share.value - MODERATE), LEAST_HALF)),)
 
 
 def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
@@ -152,16 +140,16 @@ def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
 
 def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
     """Return what qualifies the verdict, as sentences."""
-    found = stopped(experiment.status, "study", f"what follows rests on its {len(experiment.rounds):,} rounds")
+    sentences = stopped(experiment.status, "study", f"what follows rests on its {len(experiment.rounds):,} rounds")
     if experiment.arms[0].target.on_cpu:
-        found.append(
+        sentences.append(
             "On a CPU target the pipeline and the step share the cores, so the input-bound share also counts the "
             "cores that preprocessing takes from the arithmetic."
         )
     if any(arm.pipeline.data is not None for arm in experiment.arms):
-        found.append(RANDOM_BESIDE)
-    found += few_starts(max((fed.processes for fed in answer.fed), default=0))
-    return tuple(dict.fromkeys((*found, *(warning.text for warning in experiment.warnings))))
+        sentences.append(RANDOM_BESIDE)
+    sentences += few_starts(max((fed.processes for fed in answer.fed), default=0))
+    return tuple(dict.fromkeys((*sentences, *(warning.text for warning in experiment.warnings))))
 
 
 def table(experiment: Experiment, answer: PipelineAnswer) -> pd.DataFrame:

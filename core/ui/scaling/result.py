@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.base.numbers import duration
 from core.base.text import sentence_case
-from core.figures.style import environment_line, short
+from core.figures.style import environment_line
 from core.rounds.show.export import all_warnings, placement_lines
 from core.studies.scaling.answer import ScalingAnswer, scaling_answer
 from core.studies.scaling.export import (
@@ -26,23 +26,19 @@ from core.studies.scaling.export import (
 )
 from core.studies.scaling.figures import efficiency_figure, speed_figure
 from core.studies.scaling.record import TRY_OUT, ScalingStudy
-from core.ui import charts, evidence, share
+from core.ui import charts, evidence, frame, share
 from core.ui.card import Badge, draw_notes, label_badge, result_card
 from core.ui.downloads import study_files
-from core.ui.states import Notice, few_starts, stopped
+from core.ui.notices import Notice, few_starts, stopped
 from core.ui.words import plain
-from core.workload.names import are
 
-HEADING_AT = 32  # characters of a target in the heading
 UNFOLDED = 1  # of the notes
 SPEED, EFFICIENCY = "Throughput by batch size", "Efficiency by batch size"
 
 
 def heading(study: ScalingStudy) -> str:
     """Return a question that every answer fits."""
-    names = study.plan.names
-    first, last = (short(name, HEADING_AT) for name in (names[0], names[-1]))
-    return f"From which batch {are(last)} {last} faster than {first}?"
+    return frame.which_is_faster("From which batch", study.plan.names)
 
 
 class Parts:
@@ -112,10 +108,10 @@ def table(answer: ScalingAnswer) -> pd.DataFrame:
 def notices(answer: ScalingAnswer) -> tuple[str, ...]:
     """Return what qualifies the verdict, as sentences."""
     study = answer.study
-    found = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
-    found += few_starts(study.starts)
+    sentences = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
+    sentences += few_starts(study.starts)
     warnings = (warning.text for warning in all_warnings(answer.run, answer.answer))
-    return tuple(dict.fromkeys((*found, *notes(answer), *warnings)))
+    return tuple(dict.fromkeys((*sentences, *notes(answer), *warnings)))
 
 
 def _how_measured(answer: ScalingAnswer) -> None:

@@ -17,7 +17,7 @@ from core.rounds.show.figures import workload_line
 from core.studies.sweep.kind import SWEEP
 from core.ui import charts, machine, neighbours, news, registry, verdict
 from core.ui.card import label_badge, result_card
-from core.ui.hardware import look, modelled, page
+from core.ui.hardware import look, modelled
 from core.ui.navigation import link
 from core.ui.sweep import live
 
@@ -86,7 +86,7 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     if answer is None:
         return
     modelled.not_modelled_notice(run)
-    comparison, note = modelled.of(run, answer, spec, page.cards())
+    comparison, note = modelled.compared_card(run, answer, spec)
     badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU"), *verdict.machine_badges(answer)]
     of = EXAMPLE if run.label == "recorded" else f"Your newest run, {run.name}:"
     choice = "" if len(cpu_targets(run, answer)) > 1 else choice_line(run, answer)  # the sentence names the best
@@ -97,13 +97,13 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
 
 
 def _pictures(run: Run, answer: Answer, comparison: Against) -> None:
-    index, said = compared_with(run, answer), comparison.crossover.sentence
+    index, sentence = compared_with(run, answer), comparison.crossover.sentence
     # pictures of a running sweep are never drawn twice, so none is cached
     key = () if run.status == "running" else (registry.revision(run), repr(comparison))
     with st.grid(2, min_column_width=560, gap="medium"):
         charts.show(
             "start-steps", partial(steps_figure, run, answer, index, comparison),
-            f"Step time by batch size of the CPU of {run.name} and a modelled GPU. {said}", f"{run.id}-first", key,
+            f"Step time by batch size of the CPU of {run.name} and a modelled GPU. {sentence}", f"{run.id}-first", key,
         )  # fmt: skip
         if any(point.label == "modelled" for point in comparison.curve.stretch):
             charts.show(

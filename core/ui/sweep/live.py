@@ -40,9 +40,9 @@ def _counts(snapshot: Snapshot) -> str:
     if run is None or run.plan is None:
         return ""
     seen = {measured.batch for measured in run.rounds}
-    said = f"{len(seen)} of {counted(len(seen | set(run.plan.batches)), 'batch size')} measured"
-    said += f", {counted(len(run.rounds), 'round')}." if seen else "."
-    return said if _answers(snapshot) else f"No answer yet: {said}"
+    done = f"{len(seen)} of {counted(len(seen | set(run.plan.batches)), 'batch size')} measured"
+    done += f", {counted(len(run.rounds), 'round')}." if seen else "."
+    return done if _answers(snapshot) else f"No answer yet: {done}"
 
 
 def _answers(snapshot: Snapshot) -> bool:
@@ -67,8 +67,8 @@ def _estimate(beside: Beside) -> None:
     if snapshot.answer is None:
         st.caption(STARTING)
         return
-    first, said = st.container(), st.container()
-    with said:
+    first, below = st.container(), st.container()
+    with below:
         if _answers(snapshot):
             verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
         else:

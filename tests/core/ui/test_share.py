@@ -6,9 +6,10 @@ import pytest
 
 from core.rounds.answer.analyse import analyse
 from core.rounds.show.report import picture
-from core.ui.downloads import content, run_files, study_files
+from core.ui.downloads import run_files, study_files
 from core.ui.share import reach
 from simulated.runs import make_run
+from tests.support.downloads import content
 from tests.support.targets import run_of
 
 

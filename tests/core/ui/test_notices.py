@@ -9,7 +9,7 @@ from core.rounds.answer.analyse import analyse
 from core.rounds.answer.answer import SpeedUp
 from core.rounds.run import Status
 from core.ui.machine import Machine
-from core.ui.states import REASONS, notices, status_notice
+from core.ui.notices import REASONS, notices, status_notice
 from core.ui.tables import cells_table, environment_table
 from core.ui.verdict import faster_at
 from core.ui.words import plain

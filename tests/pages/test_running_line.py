@@ -7,9 +7,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.studies.registry import kinds
 from core.studies.selfcheck.run import SELF_CHECK
-from core.ui import chip, menu
+from core.studies.sweep.trace import TRACE
+from core.ui import menu, running_line
 from core.ui.method.demo import PITFALLS
-from core.ui.overhead.tracing import TRACE
 from simulated.pages import open_page, running, text_of
 
 TITLE = "Map of a network"
@@ -79,12 +79,12 @@ def test_what_another_process_measures_is_said_with_its_time_and_cannot_be_cance
     engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.jobs.elsewhere = "Another Breakeven process (pid 7) has been measuring since 12:03 UTC: x."
-    monkeypatch.setattr(chip, "left_s", lambda: 65.0)
+    monkeypatch.setattr(running_line, "left_s", lambda: 65.0)
     at = open_page("history")
     assert "(pid 7)" in at.markdown[0].value
     assert "65" in countdowns(at)[0]
     assert "running-cancel" not in [button.key for button in at.button]
-    monkeypatch.setattr(chip, "left_s", lambda: None)
+    monkeypatch.setattr(running_line, "left_s", lambda: None)
     assert countdowns(open_page("history")) == []
 
 
@@ -101,5 +101,5 @@ def test_one_that_stops_says_so(engine: Any) -> None:
     engine.jobs.show(running("frontier", TITLE))
     engine.jobs.stopping = True
     at = open_page("history")
-    assert chip.STOPPING in text_of(at)
+    assert running_line.STOPPING in text_of(at)
     assert at.button(key="running-cancel").disabled

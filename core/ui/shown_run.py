@@ -1,15 +1,18 @@
-"""The run that a page shows: the address's, else the session's last, else the newest own, else the example.
+"""The run that a page shows, and the choice among its targets.
 
-The menu names no run, and a user who changes pages means the same run.
+It is the address's run, else the session's last, else the newest own, else the example: the menu names no run, and a
+user who changes pages means the same run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import streamlit as st
 
 from core.base.schema import UserError
+from core.base.text import sentence_case
 from core.rounds.run import Run
 from core.ui import navigation, registry
 from core.ui.navigation import link
@@ -23,22 +26,31 @@ def run() -> Run:
 
     Its id is put into the address, so that the address reopens exactly this evidence.
     """
-    asked = st.query_params.get("run")
+    run_id = st.query_params.get("run")
     try:
-        found = registry.find_run(asked) if asked else _last() or registry.shown_by_default()
+        shown = registry.find_run(run_id) if run_id else _last() or registry.shown_by_default()
     except UserError as error:
         st.error(plain(str(error)), icon=":material/search_off:")
         link("history")
         st.stop()
-    if found is None:
+    if shown is None:
         st.info("Nothing was measured yet.", icon=":material/speed:")
         link("sweep")
         st.stop()
-    if not asked:
-        st.query_params["run"] = found.id
-    st.session_state[LAST] = (found.id, _newest())
-    navigation.shows(found.name)
-    return found
+    if not run_id:
+        st.query_params["run"] = shown.id
+    st.session_state[LAST] = (shown.id, _newest())
+    navigation.name_result(shown.name)
+    return shown
+
+
+def choose_target(run: Run, label: str, targets: Sequence[int], default: int, key: str) -> int:
+    """Draw the choice among targets of a run, by name, and return the chosen one's index."""
+    chosen = st.segmented_control(
+        label, targets, default=default, required=True, key=f"{key}-{run.id}",
+        format_func=lambda index: plain(sentence_case(run.names[index])),
+    )  # fmt: skip
+    return default if chosen is None else chosen
 
 
 def _last() -> Run | None:

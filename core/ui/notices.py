@@ -56,7 +56,7 @@ def few_starts(starts: int, more: str = "A longer budget") -> list[str]:
 def status_notice(run: Run) -> Notice | None:
     """Return a notice on a sweep that did not finish as planned."""
     rounds = counted(len(run.rounds), "round")
-    said: dict[str, tuple[Level, str]] = {
+    by_status: dict[str, tuple[Level, str]] = {
         "cancelled": ("info", f"was cancelled; what follows rests on the {rounds} measured until then."),
         "interrupted": (
             "warning",
@@ -65,28 +65,28 @@ def status_notice(run: Run) -> Notice | None:
         "failed": ("error", f"failed before its end; {rounds} were kept."),
         "running": ("info", "is still running; what follows is the estimate so far."),
     }  # fmt: skip
-    if run.status not in said:
+    if run.status not in by_status:
         return None
-    level, text = said[run.status]
+    level, text = by_status[run.status]
     return Notice(level, f"This sweep {text}")
 
 
 def notices(run: Run, answer: Answer | None) -> tuple[Notice, ...]:
     """Return everything that qualifies a verdict, most important first; no sentence twice."""
-    found = [status_notice(run)]
+    qualifiers = [status_notice(run)]
     if answer is None:
-        found.append(Notice("warning", "No round was measured, so there is nothing to conclude."))
-        found.append(_failures(run))
+        qualifiers.append(Notice("warning", "No round was measured, so there is nothing to conclude."))
+        qualifiers.append(_failures(run))
     else:
         verdict = answer.verdict
         if verdict.kind == "inconclusive" and verdict.reason in REASONS:
-            found.append(Notice("warning", REASONS[verdict.reason]))
+            qualifiers.append(Notice("warning", REASONS[verdict.reason]))
         if verdict.kind == "ahead":
-            found.append(Notice("info", RANGE_ENDED))
-        found.append(_failures(run))
+            qualifiers.append(Notice("info", RANGE_ENDED))
+        qualifiers.append(_failures(run))
     warnings = [*(answer.verdict.warnings if answer is not None else ()), *run.warnings]
-    found += [Notice("warning", w.text) for w in sorted(warnings, key=_rank)]
-    return tuple(dict.fromkeys(notice for notice in found if notice is not None))
+    qualifiers += [Notice("warning", w.text) for w in sorted(warnings, key=_rank)]
+    return tuple(dict.fromkeys(notice for notice in qualifiers if notice is not None))
 
 
 def _rank(warning: Warning) -> int:

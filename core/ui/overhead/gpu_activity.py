@@ -61,17 +61,17 @@ def energy(run: Run) -> None:
     """Show joules per sample of every target, and where either needs less; nothing if not recorded."""
     if not run.energy:
         return
-    found = registry.once(("energy", *_key(run)), partial(energy_of, run))
-    said = energy_sentence(run, found)
-    st.markdown(plain(f"{said} {fed_sentence(run, found)}"))
-    for why in found.skipped:
-        if why != said:
+    measured = registry.once(("energy", *_key(run)), partial(energy_of, run))
+    sentence = energy_sentence(run, measured)
+    st.markdown(plain(f"{sentence} {fed_sentence(run, measured)}"))
+    for why in measured.skipped:
+        if why != sentence:
             st.caption(plain(why))
-    if not found.cells:
+    if not measured.cells:
         return
-    make = partial(energy_figure, run, found)
-    charts.show("energy", make, f"Energy a sample by batch size. {said}", f"{run.id}-energy", _key(run))
-    _energy_table(run, found)
+    make = partial(energy_figure, run, measured)
+    charts.show("energy", make, f"Energy a sample by batch size. {sentence}", f"{run.id}-energy", _key(run))
+    _energy_table(run, measured)
 
 
 def _key(run: Run) -> tuple[registry.Revision, int]:
@@ -107,25 +107,25 @@ def _card_table(run: Run, rows: Sequence[CardRow]) -> None:
     )
 
 
-def _energy_table(run: Run, found: Energy) -> None:
+def _energy_table(run: Run, measured: Energy) -> None:
     table = pd.DataFrame(
         {
-            "Batch": [f"{cell.batch:,}" for cell in found.cells],
-            "Target": [sentence_case(run.names[cell.target]) for cell in found.cells],
-            "Gross (mJ a sample)": [_level(cell.gross, 1000) for cell in found.cells],
-            "Net of idle (mJ a sample)": [_level(cell.net, 1000) for cell in found.cells],
-            "CPU packages beside (mJ a sample)": [_level(cell.fed, 1000) for cell in found.cells],
-            "Power (W)": [_level(cell.watts) for cell in found.cells],
-            "Windows": [cell.gross.windows for cell in found.cells],
-            "From": [SOURCES[cell.source] for cell in found.cells],
-            "Label": [run.label] * len(found.cells),
+            "Batch": [f"{cell.batch:,}" for cell in measured.cells],
+            "Target": [sentence_case(run.names[cell.target]) for cell in measured.cells],
+            "Gross (mJ a sample)": [_level(cell.gross, 1000) for cell in measured.cells],
+            "Net of idle (mJ a sample)": [_level(cell.net, 1000) for cell in measured.cells],
+            "CPU packages beside (mJ a sample)": [_level(cell.fed, 1000) for cell in measured.cells],
+            "Power (W)": [_level(cell.watts) for cell in measured.cells],
+            "Windows": [cell.gross.windows for cell in measured.cells],
+            "From": [SOURCES[cell.source] for cell in measured.cells],
+            "Label": [run.label] * len(measured.cells),
         }
     )
     st.dataframe(
         cleaned(table), hide_index=True, key="energy-cells", column_config=_widths(table),
         alt="One row for each target and batch: energy a sample gross, net of idle, and of the CPU packages beside.",
     )  # fmt: skip
-    idle = [f"{run.names[target]} {_level(level)} W" for target, level in sorted(found.idle_w.items())]
+    idle = [f"{run.names[target]} {_level(level)} W" for target, level in sorted(measured.idle_w.items())]
     rest = f" Idle, with the workers ready: {'; '.join(idle)}." if idle else ""
     st.caption(
         plain(
@@ -148,16 +148,16 @@ def _widths(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _level(found: Level | None, scale: float = 1.0) -> str:
-    if found is None:
+def _level(level: Level | None, scale: float = 1.0) -> str:
+    if level is None:
         return ""
-    low, high = (None if end is None else scale * end for end in (found.low, found.high))
-    words = bounded(scale * found.value, low, high)
+    low, high = (None if end is None else scale * end for end in (level.low, level.high))
+    words = bounded(scale * level.value, low, high)
     return words if low is not None else f"{words} (no interval)"
 
 
-def _spread(found: tuple[float, float, float] | None) -> str:
-    if found is None:
+def _spread(spread: tuple[float, float, float] | None) -> str:
+    if spread is None:
         return ""
-    mean, least, most = map(number, found)
+    mean, least, most = map(number, spread)
     return mean if least == most else f"{mean} ({least} to {most})"

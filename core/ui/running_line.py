@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import streamlit as st
@@ -19,18 +19,16 @@ TITLE_CHARS = 100
 
 @dataclass(frozen=True)
 class Busy:
-    """The current measurement. ``kind`` is "" in another process; ``left_s`` is None if unknown."""
+    """The current measurement; two are equal if a page need not be redrawn from one to the other.
+
+    ``kind`` is "" in another process; ``left_s`` is None if unknown.
+    """
 
     what: str
     kind: str = ""
     id: str = ""
     stopping: bool = False
-    left_s: float | None = None
-
-    @property
-    def same(self) -> tuple[str, str, str, bool]:
-        """The values whose change redraws the page."""
-        return self.what, self.kind, self.id, self.stopping
+    left_s: float | None = field(default=None, compare=False)
 
 
 def now() -> Busy | None:
@@ -47,13 +45,14 @@ def now() -> Busy | None:
 def show(page: str) -> None:
     """Show the current measurement above that page; rerun the page when it ends or another begins."""
     busy = now()
-    if busy is None or not menu.draws_progress(page, busy.kind):
-        news.redrawn("running", partial(_show, page, busy.same if busy else None), pauses=False)
+    drawn_here = (*menu.pages()[page].measures, *menu.pages()[page].follows)
+    if busy is None or busy.kind not in drawn_here:
+        news.redrawn("running", partial(_show, page, busy), pauses=False)
 
 
-def _show(page: str, seen: tuple[str, str, str, bool] | None) -> None:
+def _show(page: str, seen: Busy | None) -> None:
     busy = now()
-    if (busy.same if busy else None) != seen:
+    if busy != seen:
         st.rerun()
     if busy is not None:
         with st.container(key="running", horizontal=True, vertical_alignment="center", gap="small", border=True):

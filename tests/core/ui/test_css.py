@@ -5,7 +5,7 @@ import re
 import pytest
 
 from core.figures.style import Words
-from core.ui.look import MOST_LINES, STYLE, plot_key
+from core.ui.css import MOST_LINES, STYLE, plot_key
 
 
 @pytest.mark.parametrize("under", range(0, MOST_LINES, 3))
