@@ -42,7 +42,7 @@ def main() -> None:
     length_s, samples = sum(use.length_s for use in uses), sum(use.samples for use in uses)
     cpu_ms = sum(use.cpu_ms for use in uses)
     print(f"step with sampling over without: {middle:.4f} ({interval}), {len(ratios)} pairs of blocks")
-    print(f"{samples / length_s:.1f} samples a second, {cpu_ms / samples:.3f} ms of CPU time each")
+    print(f"{samples / length_s:.1f} samples per second, {cpu_ms / samples:.3f} ms of CPU time each")
     print(f"{100 * cpu_ms / 1000 / length_s:.2f} % of one core")
 
 

@@ -22,7 +22,7 @@ MAX_STEPS, MAX_TRIES, DONE = 40, 8, 1e-4
 SAMPLE = 60  # points of each source and card in a fit, so that no source outweighs another by its size
 CACHE_SPEED, CACHE_SHARE = 2.0, 0.5  # V100: 2.4 times its memory (Jia et al. 2018); fits with 1 and with 2 err alike
 SERVER_OP_US = 8.7
-"""Middle of 5 to 15 µs an operation, which the dense layers of TensorFlow 1 took on DGX-1 and P3 machines; networks of
+"""Middle of 5 to 15 µs per operation, which the dense layers of TensorFlow 1 took on DGX-1 and P3 machines; networks of
 fused kernels alone do not tell it from what a fused kernel costs more."""
 NETWORKS = ("mlp", "cnn", "transformer")
 PARTS = ("step", "op", "xla", "fit", "eager")

@@ -182,7 +182,7 @@ def _rows(target: TargetBatches) -> list[str]:
     columns: dict[str, Callable[[BatchPoint], Quantity | None]] = {
         "step ms": lambda point: point.step_ms,
         "samples/s": lambda point: point.samples_per_s,
-        "µs a sample": lambda point: point.us_per_sample,
+        "µs per sample": lambda point: point.us_per_sample,
         "steps": lambda point: point.steps,
         "s to the loss": lambda point: point.time_s,
         "over best": lambda point: point.relative_time,

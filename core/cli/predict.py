@@ -91,7 +91,7 @@ class _Host(click.ParamType):
     help="keras: Keras 3 as installed; fused: a vendor's build that runs normalisation, loss and optimizer as "
     "one kernel each; unnamed: the interval spans both.",
 )
-@click.option("--under-fit", is_flag=True, help="Add what the loop of fit itself costs a step on that host.")
+@click.option("--under-fit", is_flag=True, help="Add what the loop of fit itself costs per step on that host.")
 @click.option(
     "--host",
     type=_Host(),
@@ -264,7 +264,7 @@ def predict_text(
     held = "with" if conditions.under_fit else "without"
     ways = [] if conditions.build == "unnamed" else [f"run by {BUILD_WORDS[conditions.build]}"]
     ways += [] if costs.kind == USUAL_KIND else [f"host: {costs.words}"]
-    lines.append(sentence_case("; ".join([*ways, f"{held} what {loop} itself costs a step."])))
+    lines.append(sentence_case("; ".join([*ways, f"{held} what {loop} itself costs per step."])))
     if spanned := spanned_words(cases_of(spec, how)):
         lines.append(f"Not named, so that the interval spans: {spanned}. --implementation and --host name them.")
     lines += table(columns, rows) if rows else []
@@ -273,7 +273,7 @@ def predict_text(
         lines.append(f"Withheld at batch {', '.join(f'{batch:,}' for batch in withheld)}: {curve.reason}")
     lines += ["", *dict.fromkeys(f"Interval: {at.basis}" for at in curve.known)]
     each = "" if costs.execution == "xla" else f" and {_us(costs.op)} an operation"
-    lines.append(f"Host overhead is {costs.label}: {number(costs.step.us)} µs a step{each}. {costs.source}")
+    lines.append(f"Host overhead is {costs.label}: {number(costs.step.us)} µs per step{each}. {costs.source}")
     if conditions.under_fit:
         fit = costs.fit
         source = "" if fit.source == costs.source else f" {fit.source}."

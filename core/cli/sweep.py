@@ -79,7 +79,8 @@ def _description(plan: SweepPlan) -> tuple[str, ...]:
     network, largest = plan.workload.network, plan.batches[-1]
     lines = [
         plan.title,
-        f"{network.parameters:,} parameters, {plan.workload.flops_per_sample:,} FLOPs a sample, {plan.pipeline.title}",
+        f"{network.parameters:,} parameters, {plan.workload.flops_per_sample:,} FLOPs per sample, "
+        f"{plan.pipeline.title}",
     ]
     gpus = list_devices().gpus if any(target.is_gpu for target in plan.targets) else ()
     for target in plan.targets:

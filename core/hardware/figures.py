@@ -197,8 +197,8 @@ def _words_in_plot(figure: go.Figure, label: str, cpu: Sequence[Point], readings
 
 def host_line(costs: HostCosts) -> str:
     """Return the source of the model's host overhead, in one line."""
-    each = "" if costs.execution == "xla" else f" and {number(costs.op.us)} µs an operation"
-    return f"Host overhead {costs.words}: {number(costs.step.us)} µs a step{each}."
+    each = "" if costs.execution == "xla" else f" and {number(costs.op.us)} µs per operation"
+    return f"Host overhead {costs.words}: {number(costs.step.us)} µs per step{each}."
 
 
 def withheld_lines(readings: Sequence[CardReading]) -> list[str]:

@@ -34,8 +34,8 @@ studies without one take 1 to 3.
 
 CAVEAT = (
     "The host's costs were measured with operations on the CPU: the small kernels' own arithmetic is inside, what a "
-    "GPU's driver takes on the host to launch a kernel is not. For that 6 µs an operation are added (3 to 9: published "
-    "steps of three machines with GPUs)."
+    "GPU's driver takes on the host to launch a kernel is not. For that 6 µs per operation are added (3 to 9: "
+    "published steps of three machines with GPUs)."
 )
 
 

@@ -143,7 +143,7 @@ TEXTS: dict[str, tuple[str, str, str, Make]] = {
     "json": ("JSON", "application/json", "Everything, to be imported elsewhere.", lambda run, _: run_json(run)),
     "rounds.csv": ("Rounds (CSV)", "text/csv", "Every block of every round.", lambda run, _: rounds_csv(run)),
     "cells.csv": ("Step times (CSV)", "text/csv", "The statistics of each target at each batch size.", cells_csv),
-    "gpu.csv": ("GPU and energy (CSV)", "text/csv", "What the GPU did at each batch, and joules a sample.",
+    "gpu.csv": ("GPU and energy (CSV)", "text/csv", "What the GPU did at each batch, and joules per sample.",
                 lambda run, _: cards_csv(run)),
 }  # fmt: skip
 """Label, media type, meaning and maker by file ending. Pictures need a round."""

@@ -54,7 +54,7 @@ def cells(run: Run, answer: Answer | None) -> None:
             "high_ms": column("95 % to (ms)", format=ms),
             "rounds": column("Rounds", format="localized"),
             "samples_per_s": column("Samples/s", format="compact"),
-            "us_per_sample": column("µs a sample", format=ms),
+            "us_per_sample": column("µs per sample", format=ms),
             "first_call_ms": column("First call (ms)", format="%.0f", help="Trace and compile; not in the step time."),
             "warmup_ms": column("Warm-up (ms)", format="%.0f", help="Spent until steady; not in the step time."),
             "latency_ms": column("Latency (ms)", format=ms, help="One step with a synchronisation of its own."),

@@ -227,7 +227,7 @@ def class_labels(raw: np.ndarray, samples: int, classes: int, what: str) -> np.n
     raw = raw.reshape(samples, -1)
     if raw.shape[1] != 1:
         raise DataError(
-            f"{what} holds {raw.shape[1]:,} values a sample; accepted are one label or {outputs} (one-hot)."
+            f"{what} holds {raw.shape[1]:,} values per sample; accepted are one label or {outputs} (one-hot)."
         )
     with np.errstate(invalid="ignore"):
         labels = raw[:, 0].astype(np.int64)

@@ -310,7 +310,7 @@ def check_fits(source: Source, workload: Workload) -> None:
         raise DataError(f"{source.name} gives a label a sample; {network.name} takes {in_words(network.label_shape)}.")
     takes = f"the network takes {in_words(network.input_shape)}"
     if source.x is not None and source.x.values != math.prod(network.input_shape):
-        raise DataError(f"The arrays in {source.name} have {in_words(source.x.shape[1:])} values a sample; {takes}.")
+        raise DataError(f"The arrays in {source.name} have {in_words(source.x.shape[1:])} values per sample; {takes}.")
     if source.kind != "images":
         return
     if image_shape(network.input_shape) is None:

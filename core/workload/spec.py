@@ -253,7 +253,7 @@ class Pipeline(Frozen):
             "Preprocessing",
             "Real work of a tf.data pipeline's map on every sample, on top of reading your data. Costs under about "
             "30 µs cannot be set; they become about 30 µs.",
-            unit="µs a sample",
+            unit="µs per sample",
             step=10.0,
         ),
     ] = 0.0

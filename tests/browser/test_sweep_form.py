@@ -10,7 +10,7 @@ from tests.support.browser import expect, settle
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]
-FIRST = ("Family", "Depth (hidden layers)", "Width (units a layer)", "Smallest batch", "Largest batch", "Prefetch",
+FIRST = ("Family", "Depth (hidden layers)", "Width (units per layer)", "Smallest batch", "Largest batch", "Prefetch",
          "Device, target 1", "Threads, target 1", "Device, target 2", "Threads, target 2")  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_settings_come_back_after_a_reload_and_go_with_the_browsers_back(server:
     page = open_tab(f"{server}/sweep?budget=45&batches=1:256&target=cpu,threads=1&target=cpu,execution=eager")
     expect(page.get_by_text(re.compile("batch 1 to 256, at most 45 s"))).to_be_visible()
     expect(page.get_by_text("More: 45 s budget")).to_be_visible()
-    width = field(page, "Width (units a layer)")
+    width = field(page, "Width (units per layer)")
     settle(page)
     width.fill("64")
     width.press("Enter")
@@ -60,7 +60,7 @@ def test_settings_come_back_after_a_reload_and_go_with_the_browsers_back(server:
     page.wait_for_url(re.compile("network=784-64-64-10"))
     page.reload()
     expect(page.get_by_text(re.compile("784-64-64-10 .* batch 1 to 256, at most 45 s")).first).to_be_visible()
-    expect(field(page, "Width (units a layer)")).to_have_value("64")
+    expect(field(page, "Width (units per layer)")).to_have_value("64")
     expect(field(page, "Execution, target 2")).to_have_value("eager")
     settle(page)
     page.go_back()

@@ -15,8 +15,8 @@ from tests.support.traced import gpu_cell, with_traces
 
 pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.pages]
 
-FOLDS = ("What the GPU was doing", "Energy a sample")
-BUSY, ENERGY = "How busy the GPU was, by batch size", "Energy a sample, by batch size"
+FOLDS = ("What the GPU was doing", "Energy per sample")
+BUSY, ENERGY = "How busy the GPU was, by batch size", "Energy per sample, by batch size"
 
 
 def table(at: AppTest, column: str) -> Any:

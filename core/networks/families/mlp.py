@@ -30,7 +30,7 @@ class Mlp(Network):
     )  # fmt: skip
     choices: ClassVar[tuple[Choice, ...]] = (
         Choice("depth", "Depth (hidden layers)", 1, MAX_DEPTH, 2, "Number of Dense layers before the output layer."),
-        Choice("width", "Width (units a layer)", MIN_WIDTH, MAX_WIDTH, 512, "Units in each hidden layer."),
+        Choice("width", "Width (units per layer)", MIN_WIDTH, MAX_WIDTH, 512, "Units in each hidden layer."),
         Choice("inputs", "Inputs (features)", 1, MAX_INPUTS, 784, "Values in one sample; 784 is a 28 × 28 image."),
         classes_choice(),
     )

@@ -87,9 +87,9 @@ def energy_figure(run: Run, energy: Energy) -> go.Figure:
     bounds = log_range(batches, 0.04)
     under = [workload_line(run), *_bracket(figure, run, energy)]
     figure.update_xaxes(batch_axis(batches, bounds))
-    figure.update_yaxes(log_axis("Energy a sample (mJ)", log_range(every)))
+    figure.update_yaxes(log_axis("Energy per sample (mJ)", log_range(every)))
     return frame(
-        figure, "Energy a sample, by batch size", under, _energy_notes(run, energy), run, legend_rows=rows
+        figure, "Energy per sample, by batch size", under, _energy_notes(run, energy), run, legend_rows=rows
     )  # fmt: skip
 
 

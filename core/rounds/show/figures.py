@@ -242,7 +242,7 @@ def throughput_figure(run: Run, answer: Answer, spans: Sequence[Span] = (), note
         return cell.samples_per_s, rate(cell.high_ms), rate(cell.low_ms)
 
     title = "Throughput by batch size"
-    return _cells_figure(run, answer, title, "Samples a second", "samples/s", value, spans=spans, notes=notes)
+    return _cells_figure(run, answer, title, "Samples per second", "samples/s", value, spans=spans, notes=notes)
 
 
 Value = Callable[[CellStats], tuple[float, float | None, float | None]]

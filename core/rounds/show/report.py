@@ -93,7 +93,8 @@ def answer_table(run: Run, answer: Answer) -> Table:
         )
         for batch in batches
     )
-    return Table(f"By batch size ({run.label})", ("Batch size", *(f"{name} (ms a step)" for name in names), last), rows)
+    columns = ("Batch size", *(f"{name} (ms per step)" for name in names), last)
+    return Table(f"By batch size ({run.label})", columns, rows)
 
 
 def _step(cell: CellStats | None) -> str:
@@ -133,7 +134,7 @@ def method_facts(run: Run) -> Facts:
         facts[len(run.names) : len(run.names)] = [
             ("Workload", workload.title),
             ("Parameters", f"{workload.network.parameters:,}"),
-            ("FLOPs a sample", f"{workload.flops_per_sample:,} (a multiply-add counts 2)"),
+            ("FLOPs per sample", f"{workload.flops_per_sample:,} (a multiply-add counts 2)"),
             ("Pipeline", run.plan.pipeline.title),
             ("Budget", f"{run.plan.budget_s:,.0f} s"),
         ]
@@ -164,7 +165,7 @@ LABELS = {
 CHART_PX = 860
 CLOCK = "Named as setting the clock"
 CELL_COLUMNS = (
-    "Target", "Batch size", "Rounds", "Step ms", "95 % from", "to", "Samples/s", "µs a sample",
+    "Target", "Batch size", "Rounds", "Step ms", "95 % from", "to", "Samples/s", "µs per sample",
     "Fixed-cost share, fitted", "First call ms", "Warm-up ms", "Latency ms", "Memory peak", "Outcome", "Why",
 )  # fmt: skip
 CARD_NUMBERS = (

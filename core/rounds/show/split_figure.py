@@ -82,6 +82,6 @@ def _points(run: Run, together: Together, speed_ups: Sequence[SpeedUp], with_sam
     for speed_up, split in zip(speed_ups, together.splits, strict=True):
         parts = [f"batch {speed_up.batch:,}", bounds_text(speed_up.ratio, speed_up.low, speed_up.high, "×")]
         if with_samples:
-            parts += [literal(samples_words(run, together, split)), f"{number(split.step_ms)} ms a step"]
+            parts += [literal(samples_words(run, together, split)), f"{number(split.step_ms)} ms per step"]
         points.append(Point(speed_up.batch, speed_up.ratio, speed_up.low, speed_up.high, "<br>".join(parts)))
     return points

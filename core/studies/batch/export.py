@@ -71,7 +71,7 @@ def _verdict(targets: Sequence[TargetBatches], noise: TrainingNoise | None, choi
         return f"No measured batch fits into memory on {which}."
     best = _best(targets, choice)
     if choice.by == "throughput":
-        return f"Most samples a second: {_taken(best, choice)}."
+        return f"Most samples per second: {_taken(best, choice)}."
     if len(best) == 1:
         return f"Predicted: the time to a loss is shortest at {_near(next(iter(best.values())))}."
     loss = "a loss" if noise is None or noise.steps is None else f"a loss of {number(noise.target_loss)}"

@@ -97,7 +97,7 @@ def time_to_loss_figure(run: Run, answer: BatchAnswer, noise: NoiseStudy) -> go.
 
 def throughput_figure(run: Run, answer: BatchAnswer) -> go.Figure:
     """Draw samples per second of all targets by batch, with the best batch and the memory limits."""
-    measure = Measure("Throughput by batch", "Samples a second", "samples/s", lambda p: p.samples_per_s,
+    measure = Measure("Throughput by batch", "Samples per second", "samples/s", lambda p: p.samples_per_s,
                       lambda t: t.best_throughput)  # fmt: skip
     return _figure(run, answer, measure, [], [], [_band_note(run)])
 

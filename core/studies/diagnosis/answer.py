@@ -79,7 +79,7 @@ def _startup(run: Run, answer: Answer, target: int, batch: int) -> Reading | Non
     assert cell is not None
     text = (
         f"A stopwatch around the first epoch of {EPOCH_STEPS} steps at batch {nearest:,} would have said "
-        f"{number(said)} ms a step on {run.names[target]}; in steady state it is {number(cell.step_ms)} ms "
+        f"{number(said)} ms per step on {run.names[target]}; in steady state it is {number(cell.step_ms)} ms "
         f"({said / cell.step_ms:.1f} times less)."
     )
     ours = answer.verdict.crossovers[0].batch if answer.verdict.crossovers else None
@@ -254,10 +254,10 @@ def _evidence(
 ) -> str:
     """Return the measured times, and what the sweep shows about the cause."""
     if name == "batch":
-        times = f"{number(1000 * base_ms / diagnosis.batch)} µs a sample at batch {diagnosis.batch:,}, "
+        times = f"{number(1000 * base_ms / diagnosis.batch)} µs per sample at batch {diagnosis.batch:,}, "
         times += f"{number(1000 * effect.step_ms / arm.batch)} at {arm.batch:,}."
     else:
-        times = f"{number(base_ms)} ms a step as it is, {number(effect.step_ms)} ms with it."
+        times = f"{number(base_ms)} ms per step as it is, {number(effect.step_ms)} ms with it."
     trace = _nearest_trace(run, diagnosis)
     mean = trace.mean() if trace is not None else None
     if name in ("resident", "prefetch", "parallel") and mean is not None:

@@ -67,7 +67,7 @@ REMEDIES = {
             "batch",
             "A larger batch (time per sample)",
             "Train with a larger batch.",
-            "It changes the training: fewer updates an epoch, and often another learning rate.",
+            "It changes the training: fewer updates per epoch, and often another learning rate.",
         ),
     )
 }
@@ -218,6 +218,6 @@ def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
             "batch": "Larger batches lie beyond the limit of what this sweep measured.",
         }
         | none
-        | ({} if by_steps else {"steps": f"Several steps a call save nothing with {known.title}."})
+        | ({} if by_steps else {"steps": f"Several steps per call save nothing with {known.title}."})
         | (dict.fromkeys(("xla", "graph", "steps"), ON_SEVERAL) if several and by_steps else {})
     )

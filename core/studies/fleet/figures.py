@@ -112,7 +112,7 @@ def throughput_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[s
     def rates(result: Result) -> list[tuple[float, float]]:
         return [(cell.batch, cell.samples_per_s) for cell in result.cells]
 
-    return _curves(study, answer, chosen, (points, rates), ("Throughput by batch size", "Samples a second"))
+    return _curves(study, answer, chosen, (points, rates), ("Throughput by batch size", "Samples per second"))
 
 
 def cost_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str] = ()) -> go.Figure:

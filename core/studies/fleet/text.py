@@ -47,7 +47,7 @@ def columns(answer: FleetAnswer, batches: Sequence[int]) -> list[str]:
     if answer.has_prices:
         titles.append(f"A million samples at {batches[-1]:,}")
     if answer.has_energy:
-        titles.append("Energy a sample")
+        titles.append("Energy per sample")
     return titles
 
 

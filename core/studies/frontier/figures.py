@@ -33,7 +33,7 @@ FINER = 5  # factor on the slice's resolution, since an undecided band may be na
 
 
 def axis_words(plan: FrontierPlan, axis: Axis) -> str:
-    """Return the title of an axis in the plan's family, such as “Width (units a layer)”."""
+    """Return the title of an axis in the plan's family, such as “Width (units per layer)”."""
     if axis == "batch":
         return "Batch size"
     return next(choice.label for choice in families()[plan.family].choices if choice.name == axis)

@@ -232,7 +232,7 @@ def parse_values(text: str, axis: Axis) -> tuple[int, ...]:
     if not 1 <= bounds[0] <= bounds[1]:
         raise UserError(f"The {axis} range {text[:40]} is not possible; it must rise, from 1 at least.")
     if not 0.25 <= per_octave <= 8:
-        raise UserError(f"The {axis} range {text[:40]} is not possible; it has 0.25 to 8 values a doubling.")
+        raise UserError(f"The {axis} range {text[:40]} is not possible; it has 0.25 to 8 values per doubling.")
     count = round(math.log2(bounds[1] / bounds[0]) * per_octave) + 1
     if count > MAX_VALUES:
         raise UserError(f"The {axis} range {text[:40]} has {count:,} values; at most {MAX_VALUES} are accepted.")

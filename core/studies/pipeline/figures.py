@@ -112,7 +112,7 @@ def cost_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
         _level(figure, 100 * level, "y2", f"{percent(level)}: {word}")
     rows = _mark_starvation(figure, axis, answer.starvation)
     figure.update_xaxes(
-        title=axis_title("Preprocessing (µs a sample)"), tickvals=at, ticktext=[f"{cost:,g}" for cost in costs],
+        title=axis_title("Preprocessing (µs per sample)"), tickvals=at, ticktext=[f"{cost:,g}" for cost in costs],
         range=axis.bounds, gridcolor=GRID, zeroline=False, anchor="y2",
     )  # fmt: skip
     top = max([_top(fed) for fed in found] + ([resident.step_ms] if resident else []), default=1.0)

@@ -105,7 +105,7 @@ def starvation(points: Sequence[tuple[float, Share]]) -> Starvation:
         return Starvation("unknown", None, None, None, words)
     starving = len(list(takewhile(lambda point: point[1].starves, reversed(points))))
     if starving == 0:
-        words = f"The device does not clearly starve (95 %) at any cost measured, up to {rounded(last)} µs a sample."
+        words = f"The device does not clearly starve (95 %) at any cost measured, up to {rounded(last)} µs per sample."
         return Starvation("never", None, None, last, words)
     if starving == len(points):
         at = f"{rounded(first)} µs of preprocessing a sample"

@@ -97,7 +97,7 @@ def setting(family: Family, pipeline: Pipeline) -> str:
 
 def _title(family: Family, pipeline: Pipeline) -> str:
     words: dict[Family, str] = {
-        "prefetch": "Prefetch {}", "calls": "Parallel calls: {}", "cost": "Preprocessing {} µs a sample",
+        "prefetch": "Prefetch {}", "calls": "Parallel calls: {}", "cost": "Preprocessing {} µs per sample",
     }  # fmt: skip
     return words[family].format(setting(family, pipeline))
 

@@ -44,7 +44,7 @@ PREDICTED = "Predicted from measured parts: nothing trained to the loss at these
 COLUMNS: dict[str, tuple[str, str]] = {
     "step_ms": ("Step (ms)", "Step time."),
     "samples_per_s": ("Samples/s", "Throughput, from the step time."),
-    "us_per_sample": ("µs a sample", "From the step time."),
+    "us_per_sample": ("µs per sample", "From the step time."),
     "steps": ("Steps", "To the loss; predicted from the noise scale."),
     "time_s": ("Time to the loss (s)", "Predicted: steps × step time."),
     "relative_time": ("Time over best", "Over the target's best; predicted."),
@@ -87,7 +87,7 @@ def _best(target: TargetBatches, timed: bool) -> None:
     if best is None:
         return
     near = "no other within 5 %" if best.low == best.high else f"{best.low:,} to {best.high:,} within 5 %"
-    what = "shortest time to the loss, predicted" if timed else f"most samples a second, {best.label}"
+    what = "shortest time to the loss, predicted" if timed else f"most samples per second, {best.label}"
     meaning = f"The batch with the {what}, within memory."
     metric(f"Best on {short(target.title, 30)}", f"batch {best.batch:,}", near, meaning)
 

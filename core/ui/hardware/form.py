@@ -63,7 +63,7 @@ def choices(run: Run, current: Options, build: Build) -> tuple[Precision, Execut
         loop = loop_name(run)
         under_fit = st.checkbox(
             f"Under {plain(loop)}", value=current.conditions.under_fit, key=f"hardware_fit-{run.id}",
-            help=f"Adds what Keras’s own loop ({plain(loop)}: callbacks, metrics, progress bar) costs a step. The "
+            help=f"Adds what Keras’s own loop ({plain(loop)}: callbacks, metrics, progress bar) costs per step. The "
             "CPU’s steps were measured without it.",
         )  # fmt: skip
         with st.container(horizontal=True):

@@ -42,7 +42,7 @@ def result(report: PitfallReport) -> None:
     rows = [
         {
             "Way of timing": figure.title,
-            "ms a step (measured)": number(figure.step_ms),
+            "ms per step (measured)": number(figure.step_ms),
             "Times our figure": f"{number(figure.ratio)}×",
             "Why": figure.explanation,
         }

@@ -70,7 +70,7 @@ def energy(run: Run) -> None:
     if not measured.cells:
         return
     make = partial(energy_figure, run, measured)
-    charts.show("energy", make, f"Energy a sample by batch size. {sentence}", f"{run.id}-energy", _key(run))
+    charts.show("energy", make, f"Energy per sample by batch size. {sentence}", f"{run.id}-energy", _key(run))
     _energy_table(run, measured)
 
 

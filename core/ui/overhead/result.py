@@ -132,5 +132,5 @@ def _of_card(run: Run, target: int) -> dict[str, Callable[[], None]]:
     if gpu_activity.rows_of(run, target):
         parts["What the GPU was doing"] = partial(gpu_activity.show, run, target)
     if run.energy:
-        parts["Energy a sample"] = partial(gpu_activity.energy, run)
+        parts["Energy per sample"] = partial(gpu_activity.energy, run)
     return parts

@@ -153,7 +153,7 @@ def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
         return
     facts = [
         f"{large(work.network.parameters)} parameters",
-        f"{large(work.flops_per_sample)} FLOPs a sample",
+        f"{large(work.flops_per_sample)} FLOPs per sample",
         f"{byte_size(ACTIVATION_BYTES * work.network.activations)} of activations a sample",
     ]
     if plan is None:

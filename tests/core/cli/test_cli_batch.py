@@ -49,7 +49,7 @@ def asked(monkeypatch):
 
 def test_without_a_noise_study_it_is_throughput_and_says_so(cli, files):
     out, _ = done(cli("batch", files["run"]))
-    assert out.startswith("Most samples a")
+    assert out.startswith("Most samples per")
     holds(out, "batch 1,024", "has not been", "no signal")
     assert "to the loss" not in out
 

@@ -101,7 +101,7 @@ def test_own_data_are_kept_as_an_absolute_path(cli: Command, tmp_path: Path, sam
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--pipeline", "tfdata", "--preset", "30-8-4"), "20 values a sample; the network takes 30"),
+        (("--pipeline", "tfdata", "--preset", "30-8-4"), "20 values per sample; the network takes 30"),
         (("--preset", "20-8-4"), "tfdata pipeline only"),
     ],
     ids=["wrong size", "wrong pipeline"],

@@ -180,7 +180,7 @@ def test_what_no_command_accepts_is_refused_first(
         ("pipeline", ("--preset", "9-9"), "9-9"),
         ("pipeline", ("--prefetch", "some"), "--prefetch is “some”"),
         ("pipeline", ("--parallel-calls", "0"), "parallel_calls"),
-        ("pipeline", ("--preprocess-us", -1), "between 0 and 1,000,000 µs a sample"),
+        ("pipeline", ("--preprocess-us", -1), "between 0 and 1,000,000 µs per sample"),
         ("pipeline", ("--data", "/nowhere/x.npz"), "There is nothing at /nowhere/x.npz on this machine."),
         ("pipeline", ("--data", ""), "No path is given"),
         ("pipeline", ("--data", "https://x/y.npz"), "a path on this machine"),

@@ -32,7 +32,7 @@ def test_sweep_measures_keeps_and_answers(cli: Command, machine: Machine, tmp_pa
     assert crossover.batch == pytest.approx(machine.true_crossover(1, 1024), rel=0.05)
     assert out.splitlines()[0] == analyse(run).verdict.sentence
     holds(out.splitlines()[1], "1 thread: graph, ", "2 threads: graph, ")
-    for words in ("669,706 parameters", "FLOPs a sample", "MB of memory at batch 1,024", "Measuring batch", "Finished"):
+    for words in ("669,706 parameters", "FLOPs per sample", "MB of memory at", "Measuring batch", "Finished"):
         assert words in err
     stored = Store().load(run.id)
     assert (stored.rounds, stored.status, stored.label) == (run.rounds, "finished", "measured")

@@ -175,7 +175,7 @@ def test_labels_are_read_from_numbers_columns_and_one_hot_rows(raw):
         (np.array([0, 1, 2]), 1, "the network takes labels from 0 to 1."),
         (np.array([0.5, 1, 1]), 3, "not whole numbers"),
         (np.array([np.nan, 1, 1]), 3, "not whole numbers"),
-        (np.zeros((3, 5)), 3, "y holds 5 values a sample; accepted are one label or 3 (one-hot)."),
+        (np.zeros((3, 5)), 3, "y holds 5 values per sample; accepted are one label or 3 (one-hot)."),
         (np.array([0, 1]), 3, "y holds 2 labels for 3 samples."),
     ],
 )

@@ -96,7 +96,7 @@ def test_an_archive_is_unpacked_once_until_it_is_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"x": np.zeros((3, 5))}, "The arrays in a.npz have 5 values a sample; the network takes 12."),
+        ({"x": np.zeros((3, 5))}, "The arrays in a.npz have 5 values per sample; the network takes 12."),
         ({"x": X, "y": Y + 1}, "y in a.npz holds the label 4; the network takes labels from 0 to 3."),
         ({"x": X, "y": Y + 0.5}, "y in a.npz holds labels that are not whole numbers."),
         ({"x": X, "y": Y[:3]}, "y in a.npz holds 3 labels for 5 samples."),

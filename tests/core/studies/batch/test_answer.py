@@ -169,7 +169,7 @@ def test_without_a_noise_study_or_the_loss_no_times_are_given():
     assert found.noise is None
     assert found.loss_crossovers == ()
     assert all(point.time_s is None and point.steps is None for target in found.targets for point in target.points)
-    assert found.sentences[0].startswith("Most samples a")
+    assert found.sentences[0].startswith("Most samples per")
     assert "not been measured" in found.sentences[1]
     run = make_run(0, noise=0.0)
     found = batch_answer(run, analyse(run), make_noise_study(run, parts=64, reached=False))
@@ -197,7 +197,7 @@ def test_the_verdict_is_one_sentence_that_claims_only_what_is_clear():
     most = told(noise=None)
     assert most.choice.clear
     assert most.sentences[0] == (
-        "Most samples a second: 2 threads at batch 1,024 (the largest measured), clearly faster than 1 thread at its "
+        "Most samples per second: 2 threads at batch 1,024 (the largest measured), clearly faster than 1 thread at its "
         "best batch."
     )
 

@@ -64,7 +64,7 @@ def test_start_up_in_the_timing_is_told_with_both_numbers() -> None:
     run = timed(FIRST, SECOND, (setup(1, 4, 50, 350), setup(1, 16, 0, 8)))
     told = read(run, "startup", batch=4)
     assert told.matters
-    assert "first epoch of 100 steps at batch 4 would have said 8 ms a step on " in told.text
+    assert "first epoch of 100 steps at batch 4 would have said 8 ms per step on " in told.text
     assert "in steady state it is 4 ms (2.0 times less)." in told.text
     small = read(run, "startup", batch=1000)
     assert "at batch 16 would have said 4.08 ms" in small.text, "the nearest batch of which it is known"

@@ -144,9 +144,9 @@ def test_workload_machine_and_both_sides_stand_inside_the_picture() -> None:
 @pytest.mark.parametrize(
     ("fixed", "value", "axes"),
     [
-        ("depth", 2, ("Batch size", "Width (units a layer)")),
+        ("depth", 2, ("Batch size", "Width (units per layer)")),
         ("width", 128, ("Batch size", "Depth (hidden layers)")),
-        ("batch", 32, ("Width (units a layer)", "Depth (hidden layers)")),
+        ("batch", 32, ("Width (units per layer)", "Depth (hidden layers)")),
     ],
 )
 def test_any_two_axes_make_the_map(fixed: Axis, value: int, axes: tuple[str, str]) -> None:

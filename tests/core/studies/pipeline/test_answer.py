@@ -97,7 +97,7 @@ def test_a_gain_within_the_noise_is_neither_claimed_nor_denied() -> None:
 
 
 def test_the_device_starves_where_feeding_outlasts_the_step() -> None:
-    # feeding takes 64 × (2 + cost / 2) µs; it exceeds 5 % of a 2 ms step from 62 µs a sample on
+    # feeding takes 64 × (2 + cost / 2) µs; it exceeds 5 % of a 2 ms step from 62 µs per sample on
     answer = pipeline_answer(make_pipeline_experiment(seed=4)).starvation
     assert (answer.kind, answer.low_us, answer.high_us) == ("from", 50.0, 100.0)
     assert answer.cost_us == pytest.approx(62.0, abs=12.0)
