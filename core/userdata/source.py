@@ -307,7 +307,8 @@ def check_fits(source: Source, workload: Workload) -> None:
     if network.vocabulary is not None:
         raise DataError(f"{source.name} holds numbers or images; {network.name} takes token ids, which are drawn only.")
     if workload.training and network.label_shape:
-        raise DataError(f"{source.name} gives a label a sample; {network.name} takes {in_words(network.label_shape)}.")
+        takes = in_words(network.label_shape)
+        raise DataError(f"{source.name} gives one label per sample; {network.name} takes {takes}.")
     takes = f"the network takes {in_words(network.input_shape)}"
     if source.x is not None and source.x.values != math.prod(network.input_shape):
         raise DataError(f"The arrays in {source.name} have {in_words(source.x.shape[1:])} values per sample; {takes}.")

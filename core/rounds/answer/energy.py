@@ -225,12 +225,12 @@ def _of_pair(run: Run, energy: Energy, crossing: EnergyCrossover) -> str:
     if crossing.less is None:
         pair = "" if len(run.names) == 2 else f" of {all_of([run.names[target] for target in crossing.targets])}"
         which = "Which target" if len(run.names) == 2 else "Which"
-        return f"{which}{pair} needs less energy a sample is not clear from the windows at {where}."
+        return f"{which}{pair} needs less energy per sample is not clear from the windows at {where}."
     at = f"wherever it was measured, at {where}"
     if crossing.pattern == "crossover":
         at = f"from a batch between {crossing.below:,} and {crossing.above:,} on"
     other = who[sum(crossing.targets) - crossing.less]
-    return f"{sentence_case(who[crossing.less])} needs less energy a sample than {other} {at} ({run.label}, 95 %)."
+    return f"{sentence_case(who[crossing.less])} needs less energy per sample than {other} {at} ({run.label}, 95 %)."
 
 
 def fed_sentence(run: Run, energy: Energy) -> str:

@@ -336,7 +336,7 @@ def _verdict(
     if best.family == "batch":
         larger = best.code.partition("-")[2]
         sentence = (
-            f"A batch of {int(larger):,} helps most: {best.gain:.2f} times faster a sample than {batch:,}{bounds}."
+            f"A batch of {int(larger):,} helps most: {best.gain:.2f} times faster per sample than {batch:,}{bounds}."
         )
         if len(helping) > 1:
             sentence += f" At the same batch: {helping[1].title}, {helping[1].gain:.2f} times faster."

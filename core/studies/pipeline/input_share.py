@@ -108,13 +108,13 @@ def starvation(points: Sequence[tuple[float, Share]]) -> Starvation:
         words = f"The device does not clearly starve (95 %) at any cost measured, up to {rounded(last)} µs per sample."
         return Starvation("never", None, None, last, words)
     if starving == len(points):
-        at = f"{rounded(first)} µs of preprocessing a sample"
+        at = f"{rounded(first)} µs of preprocessing per sample"
         words = f"The device starves at the smallest cost measured already, {at}."
         return Starvation("always", None, None, first, words)
     (low_us, low), (high_us, high) = points[-starving - 1], points[-starving]
     cost_us = _between(low_us, high_us, low.value, high.value)
     words = (
-        f"The device starves from about {rounded(cost_us)} µs of preprocessing a sample on "
+        f"The device starves from about {rounded(cost_us)} µs of preprocessing per sample on "
         f"(measured: not clear at {rounded(low_us)} µs, clear at {rounded(high_us)} µs)."
     )
     return Starvation("from", cost_us, low_us, high_us, words)

@@ -123,7 +123,7 @@ def _energy_table(run: Run, measured: Energy) -> None:
     )
     st.dataframe(
         cleaned(table), hide_index=True, key="energy-cells", column_config=_widths(table),
-        alt="One row for each target and batch: energy a sample gross, net of idle, and of the CPU packages beside.",
+        alt="One row for each target and batch: energy per sample gross, net of idle, and of the CPU packages beside.",
     )  # fmt: skip
     idle = [f"{run.names[target]} {_level(level)} W" for target, level in sorted(measured.idle_w.items())]
     rest = f" Idle, with the workers ready: {'; '.join(idle)}." if idle else ""

@@ -154,7 +154,7 @@ def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
     facts = [
         f"{large(work.network.parameters)} parameters",
         f"{large(work.flops_per_sample)} FLOPs per sample",
-        f"{byte_size(ACTIVATION_BYTES * work.network.activations)} of activations a sample",
+        f"{byte_size(ACTIVATION_BYTES * work.network.activations)} of activations per sample",
     ]
     if plan is None:
         st.caption(plain(f"{', '.join(facts)}."))

@@ -127,12 +127,12 @@ def test_more_batches_need_a_clearer_lead_at_each() -> None:
 def test_sentences_name_the_target_its_meter_and_the_label() -> None:
     made = run_of(*cells({64: (around(1.0), around(2.0)), 256: (around(1.0), around(0.5))}))
     assert energy_sentence(made, energy_of(made)) == (
-        "GPU 0 (the card alone) needs less energy a sample than CPU (the CPU packages) from a batch between 64 and 256 "
-        "on (measured, 95 %)."
+        "GPU 0 (the card alone) needs less energy per sample than CPU (the CPU packages) from a batch between 64 and "
+        "256 on (measured, 95 %)."
     )
     made = run_of(*cells({64: (around(1.0), around(2.0))}))
     assert energy_sentence(made, energy_of(made)) == (
-        "CPU (the CPU packages) needs less energy a sample than GPU 0 (the card alone) wherever it was measured, at "
+        "CPU (the CPU packages) needs less energy per sample than GPU 0 (the card alone) wherever it was measured, at "
         "batch 64 (measured, 95 %)."
     )
     made = run_of(*cells({1: (around(1.0), around(1.0)), 64: (around(1.0), around(1.0))}))
