@@ -61,7 +61,7 @@ def test_what_the_gpu_did_and_its_energy_are_said(
     out, err = done(cli(
         "sweep", "--targets", "cpu", "gpu:0", "--batches", "1:1024", "--budget", "240", "--out", out_file
     ))  # fmt: skip
-    holds(out, "was busy 14", "1 and 96", "under load; heat", "less energy a", "Sampling took")
+    holds(out, "was busy 14", "1 and 96", "under load; heat", "less energy per", "Sampling took")
     assert "energy of batch" in err
     assert meter.closed == 1
     run = read_run(out_file.read_bytes(), "run.json")
@@ -69,7 +69,7 @@ def test_what_the_gpu_did_and_its_energy_are_said(
     page = tmp_path / "report.html"
     done(cli("report", out_file, "--out", page))
     assert "was doing (measured)" in page.read_text()
-    assert "less energy a" in done(cli("verdict", out_file))[0]
+    assert "less energy per" in done(cli("verdict", out_file))[0]
 
 
 @pytest.mark.tensorflow

@@ -317,7 +317,7 @@ def test_own_data_reach_the_step(graph, tmp_path):
     assert prepared.steps_per_block >= 1
     assert graph.ask(RunBlock(batch=4, steps=12), CELL_S).block_ms > 0  # more samples than exist: the data repeat
     np.savez(path, x=np.zeros((20, 7), np.float32))
-    with pytest.raises(CellFailed, match="7 values a"):
+    with pytest.raises(CellFailed, match="7 values per sample"):
         graph.ask(cell(TRAIN, 4, Pipeline(kind="tfdata", data=str(path))), CELL_S)
 
 
