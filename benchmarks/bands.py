@@ -54,7 +54,7 @@ def judged(truth: str, count: int, sweeps: int, uneven: bool = False) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sweeps", type=int, default=1000)
-    parser.add_argument("--uneven", action="store_true", help="3 to 6 processes, 2 to 8 rounds a cell")
+    parser.add_argument("--uneven", action="store_true", help="3 to 6 processes, 2 to 8 rounds per cell")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(f"{'truth':<26}{'targets':>8}{'right':>8}{'one named':>11}{'intervals':>11}{'high/low':>10}")

@@ -64,7 +64,7 @@ def peak_mb() -> float:
 
 def growth(numbers: list[int], rounds: int) -> tuple[bool, list[dict[str, Any]]]:
     rows = []
-    print("machines   rounds    wall s   CPU s   ms a machine   memory MB   of which before")
+    print("machines   rounds    wall s   CPU s   ms per machine   memory MB   of which before")
     context = multiprocessing.get_context("spawn")
     for number in numbers:
         with tempfile.TemporaryDirectory() as folder:

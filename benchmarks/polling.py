@@ -278,7 +278,7 @@ def main() -> None:
         good = "met" if of.is_shown else "not shown" if of.low <= GOAL else "not met"
         print(f"{of.target:<17} {of.pairs:>5} {of.ratio:>12.3f}  {of.low:.3f} to {of.high:.3f}   {good}")
     use = {state: _total([log.use[state] for log in logs]) for state in ("open", "closed")}
-    print("CPU seconds a second   server  browser")
+    print("CPU seconds per second   server  browser")
     for state, total in use.items():
         print(f"{state:<20} {total.server_s / total.wall_s:>8.2f} {total.browser_s / total.wall_s:>8.2f}")
     print(f"page open and polling over headless, both targets (goal at most {GOAL}, interval below {SHOWN}): "

@@ -28,7 +28,7 @@ from core.hardware.catalogue import (
 
 COLUMNS = (
     "name", "architecture", "fp32 TFLOP/s", "tf32", "half", "memory GB", "GB/s", "link", "link GB/s", "launch µs",
-    "an hour",
+    "per hour",
 )  # fmt: skip
 
 

@@ -272,12 +272,12 @@ def predict_text(
     if withheld:
         lines.append(f"Withheld at batch {', '.join(f'{batch:,}' for batch in withheld)}: {curve.reason}")
     lines += ["", *dict.fromkeys(f"Interval: {at.basis}" for at in curve.known)]
-    each = "" if costs.execution == "xla" else f" and {_us(costs.op)} an operation"
+    each = "" if costs.execution == "xla" else f" and {_us(costs.op)} per operation"
     lines.append(f"Host overhead is {costs.label}: {number(costs.step.us)} µs per step{each}. {costs.source}")
     if conditions.under_fit:
         fit = costs.fit
         source = "" if fit.source == costs.source else f" {fit.source}."
-        lines.append(f"What {loop} itself costs is {fit.label}: {_us(fit)} a step.{source}")
+        lines.append(f"What {loop} itself costs is {fit.label}: {_us(fit)} per step.{source}")
     if curve.corrected_by:
         lines.append(f"Corrected by {curve.corrected_by}")
     return in_lines(lines)

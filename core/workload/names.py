@@ -117,7 +117,7 @@ def _words(target: Target, option: str, tell_16_bits_apart: bool) -> str:
         return EXECUTIONS.get(value, value)
     if option == "python":
         return "own Python" if value is None else str(PurePath(value))
-    return f"{counted(value, 'step')} a call"
+    return f"{counted(value, 'step')} per call"
 
 
 def _precision(target: Target, tell_16_bits_apart: bool) -> str:

@@ -117,7 +117,7 @@ class Target(Frozen):
         if self.steps_per_execution > 1 and self.replicas > 1:
             raise ValueError(f"steps_per_execution is for one device; leave it out for {self.device}")
         if self.execution == "eager" and self.steps_per_execution > 1:
-            raise ValueError("steps_per_execution needs keras, graph or xla; eager runs one step a call")
+            raise ValueError("steps_per_execution needs keras, graph or xla; eager runs one step per call")
         if self.execution == "reduce-overhead" and not self.is_gpu:
             raise ValueError("reduce-overhead replays CUDA graphs, so it is for gpu targets; choose compile")
         if self.precision == "float32_strict" and not self.is_gpu:

@@ -170,7 +170,7 @@ def test_prices_give_costs_a_crossover_and_a_file_with_them(engine: Any) -> None
 def test_wrong_prices_are_refused_in_words(engine: Any) -> None:
     at = unfold(open_page("batch", run=kept(engine)), "Cost")
     at.number_input(key=f"batch_price-{FIRST}").set_value(-1.0).run()
-    assert "price an hour" in at.error[0].value
+    assert "price per hour" in at.error[0].value
     at.number_input(key=f"batch_price-{FIRST}").set_value(1.0)
     at.text_input(key="money_currency").input("€").run()
     assert "three letters" in at.error[0].value

@@ -85,7 +85,7 @@ def test_a_result_says_where_it_crosses_why_not_earlier_and_what_helps(engine: A
     at = page()
     assert titles(at) == [THROUGHPUT]
     says(at, "from batch 4", "efficiency of 9", "at batch 256", "(30.9 to 31.5)",
-         "a replica helps", "Gradient accumulation on")  # fmt: skip
+         "per replica helps", "Gradient accumulation on")  # fmt: skip
     at = unfold(at, EFFICIENCY, "Every batch size", "How it was measured")
     assert titles(at) == [THROUGHPUT, EFFICIENCY]
     table = at.dataframe[0].value

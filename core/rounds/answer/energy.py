@@ -247,10 +247,10 @@ def fed_sentence(run: Run, energy: Energy) -> str:
 
 
 def energy_words(level: Level) -> str:
-    """Return ``120 mJ a sample (95 %: 110 mJ to 130 mJ)``, with a remark if there is no interval."""
+    """Return ``120 mJ per sample (95 %: 110 mJ to 130 mJ)``, with a remark if there is no interval."""
     if level.low is None or level.high is None:
-        return f"{joules(level.value)} a sample (no interval: {level.windows} of {MIN_UNITS} windows)"
-    return f"{joules(level.value)} a sample (95 %: {joules(level.low)} to {joules(level.high)})"
+        return f"{joules(level.value)} per sample (no interval: {level.windows} of {MIN_UNITS} windows)"
+    return f"{joules(level.value)} per sample (95 %: {joules(level.low)} to {joules(level.high)})"
 
 
 def joules(value: float) -> str:

@@ -179,7 +179,7 @@ CARD_NUMBERS = (
     ("Memory MB", "memory_used_mb", 1),
     ("PCIe to GPU MB/s", "pcie_to_gpu_mb_s", 1),
     ("from GPU", "pcie_from_gpu_mb_s", 1),
-    ("mJ a sample", "joules", 1000.0),
+    ("mJ per sample", "joules", 1000.0),
     ("95 % from", "joules_low", 1000.0),
     ("to", "joules_high", 1000.0),
     ("net of idle", "joules_net", 1000.0),

@@ -120,5 +120,5 @@ def _prices_words(named: _Named, dearer: str | None) -> str:
 
 def _interval(crossover: CostCrossover) -> str:
     if crossover.low is None or crossover.high is None:
-        return "no interval: one value a batch"
+        return "no interval: one value per batch"
     return f"95 % interval {rounded(crossover.low)} to {rounded(crossover.high)}"

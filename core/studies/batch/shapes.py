@@ -35,15 +35,15 @@ class Price(Frozen):
 
     @property
     def amount(self) -> str:
-        """The price, as in ``2.5 EUR an hour (2026-11-01)``."""
-        return f"{self.per_hour:g} {self.currency} an hour ({self.dated})"
+        """The price, as in ``2.5 EUR per hour (2026-11-01)``."""
+        return f"{self.per_hour:g} {self.currency} per hour ({self.dated})"
 
     @classmethod
     def parse(cls, text: str, currency: str, dated: str) -> Price:
         """Return the price written as ``target=amount``, such as ``gpu:0=2.50``. Raises UserError."""
         target, equals, amount = text.strip().rpartition("=")
         if not equals:
-            raise UserError(f"Price “{text[:80]}” is not understood; write a target and its price an hour: cpu=0.20.")
+            raise UserError(f"Price “{text[:80]}” is not understood; write a target and its price per hour: cpu=0.20.")
         with as_user_error(f"Price “{text[:80]}”: "):
             return cls.model_validate({"target": target, "per_hour": amount, "currency": currency, "dated": dated})
 

@@ -20,7 +20,7 @@ AS_IS = "as-is"
 STEPS = (2, 8, 32)
 BATCH_FACTORS = (4, 16)
 MOST_BATCH_SHARE = 4  # larger batches are tried up to this factor on the largest of the plan
-ON_SEVERAL = "On several devices Keras runs a graph, one step a call."
+ON_SEVERAL = "On several devices Keras runs a graph, one step per call."
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
                 else "The step is compiled by XLA already."
             ),
             "graph": "The step runs as a graph already.",
-            "steps": "Eager runs one step a call; a graph comes first." if eager else "Nothing was left to try.",
+            "steps": "Eager runs one step per call; a graph comes first." if eager else "Nothing was left to try.",
             "precision": "Nothing was left to try.",
             "threads": (
                 "A GPU target has no choice of threads."

@@ -26,7 +26,7 @@ ACCUMULATING = {
 }
 """Behaviour of Keras's own gradient_accumulation_steps there (docs/scaling.md), by framework."""
 LOSSES = {
-    "replica": "Most is lost to the smaller batch a replica, where the fixed cost of a step weighs more.",
+    "replica": "Most is lost to the smaller batch per replica, where the fixed cost of a step weighs more.",
     "together": "Most is lost to working together: all-reduce, launching the step on each device, sharing the batch "
     "out.",
 }
@@ -145,17 +145,17 @@ def _larger(group: Several, why: Why) -> Remedy | None:
     now, best, last = why.strong, group.best, group.strong[-1]
     if best is None or best.low is None or now.low is None or now.high is None:
         return None
-    there = f"{now.a_replica:,} samples a replica it is {share(now)}"
+    there = f"{now.a_replica:,} samples per replica it is {share(now)}"
     if best.batch > now.batch and best.low > now.high:
         return Remedy(
             "batch",
-            f"A larger batch a replica helps {group.name}: with {best.a_replica:,} samples a replica (batch "
+            f"A larger batch per replica helps {group.name}: with {best.a_replica:,} samples per replica (batch "
             f"{best.batch:,}) the strong efficiency is {share(best)}, with {there}.",
         )
     if last.batch > now.batch:
         return Remedy(
             "batch",
-            f"It is not clear that a larger batch a replica helps {group.name}: with {last.a_replica:,} samples a "
+            f"It is not clear that a larger batch per replica helps {group.name}: with {last.a_replica:,} samples a "
             f"replica the strong efficiency is {share(last)}, with {there}.",
         )
     first = group.strong[0]
@@ -163,8 +163,8 @@ def _larger(group: Several, why: Why) -> Remedy | None:
         return None
     return Remedy(
         "batch",
-        f"A larger batch a replica than measured may help {group.name}: with {first.a_replica:,} samples a replica the "
-        f"strong efficiency is {share(first)}, with {there}.",
+        f"A larger batch per replica than measured may help {group.name}: with {first.a_replica:,} samples per replica "
+        f"the strong efficiency is {share(first)}, with {there}.",
     )
 
 
@@ -227,7 +227,9 @@ def _executions(answer: ScalingAnswer) -> list[str]:
     ]
 
 
-COLUMNS = ("devices", "batch", "a replica", "speed-up", "strong efficiency", "weak efficiency", "smaller batch leaves")
+COLUMNS = (
+    "devices", "batch", "per replica", "speed-up", "strong efficiency", "weak efficiency", "smaller batch leaves",
+)  # fmt: skip
 
 
 def scaling_data(answer: ScalingAnswer) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def efficiency_figure(answer: ScalingAnswer) -> go.Figure:
         look = TARGET_LOOKS[group.target]
         for kind, values, dash, symbol in (
             ("same batch", group.strong, "solid", look.symbol),
-            ("same batch a replica", group.weak, "dot", f"{look.symbol}-open"),
+            ("same batch per replica", group.weak, "dot", f"{look.symbol}-open"),
         ):
             points, name = [_point(at) for at in values], f"{sentence_case(short(group.name, 40))}, {kind}"
             drawn = Look(look.colour, symbol, dash)
@@ -82,5 +82,6 @@ def efficiency_figure(answer: ScalingAnswer) -> go.Figure:
 
 def _point(share: Efficiency) -> Point:
     low, high = (None if bound is None else 100 * bound for bound in (share.low, share.high))
-    hover = f"batch {share.batch:,}, {share.a_replica:,} a replica<br>{bounds_text(100 * share.value, low, high, '%')}"
+    bounds = bounds_text(100 * share.value, low, high, "%")
+    hover = f"batch {share.batch:,}, {share.a_replica:,} per replica<br>{bounds}"
     return Point(share.batch, 100 * share.value, low, high, hover)

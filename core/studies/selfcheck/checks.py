@@ -202,7 +202,7 @@ def _kernels(record: SelfCheck) -> Finding | None:
     device = record.target.device.upper() if record.target.is_gpu else "CPU"
     devices = sorted({trace.device for trace in traces})
     each = median(trace.kernels / trace.steps for trace in traces)
-    figure = f"{', '.join(devices)}, {number(each)} a step"
+    figure = f"{', '.join(devices)}, {number(each)} per step"
     return _yes(
         devices == [device] and each >= 1, figure, f"The kernels or operations of the traced steps ran on {device}.",
         f"The trace does not show the step’s kernels on {device}: it is the trace of something else.",
@@ -244,7 +244,7 @@ def _resident_copies(record: SelfCheck) -> Finding | None:
     if (each := _copied(record, traces)) is None:
         return _no_bytes(record)
     return _yes(
-        each <= STRAY_BYTES, f"{byte_size(each)} a step to the device", "Resident data are not copied again.",
+        each <= STRAY_BYTES, f"{byte_size(each)} per step to the device", "Resident data are not copied again.",
         "Data that should lie on the device are copied to it in every step.",
     )  # fmt: skip
 
@@ -258,7 +258,7 @@ def _host_copies(record: SelfCheck) -> Finding | None:
     batch = read.cell.batch_bytes
     return _yes(
         BATCH_LEAST * batch <= each <= BATCH_MOST * batch + STRAY_BYTES,
-        f"{byte_size(each)} a step to the device, a batch being {byte_size(batch)}",
+        f"{byte_size(each)} per step to the device, a batch being {byte_size(batch)}",
         "Data fed from the host are copied to the device, once a step.",
         "What is copied to the device is not the batch that the host feeds: copies are missed, or made more than once.",
     )  # fmt: skip

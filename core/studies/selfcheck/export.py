@@ -60,7 +60,8 @@ def floor_lines(record: SelfCheck) -> list[str]:
     if record.host is None:
         return []
     return [
-        f"The host’s own cost, {line.execution} (measured): {_cost(line.step)} a step, {_cost(line.op)} an operation."
+        f"The host’s own cost, {line.execution} (measured): {_cost(line.step)} per step, "
+        f"{_cost(line.op)} per operation."
         for line in host_lines(record.host)
         if line.mode == "train"
     ]

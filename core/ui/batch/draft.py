@@ -134,7 +134,7 @@ def build_prices(draft: PriceDraft) -> PriceOutcome:
         values = {"target": name, "currency": draft.currency, "dated": draft.dated, "per_hour": amount}
         if not 0 < amount <= MAX_PER_HOUR:
             checks.errors[name] = (
-                f"A price an hour must be above 0 and at most {MAX_PER_HOUR:,.0f}; leave it empty for none."
+                f"A price per hour must be above 0 and at most {MAX_PER_HOUR:,.0f}; leave it empty for none."
             )
         elif (price := checks.attempt("dated", partial(Price.model_validate, values))) is not None:
             prices.append(price)

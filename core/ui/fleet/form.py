@@ -66,7 +66,8 @@ def _start(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, address: st
     if way == EACH:
         label = Places().plan_field(fields_of(FleetPlan)["each"], "fleet", placeholder="kind", width=240)
     elif way == LABELS:
-        lines = st.text_area("Labels, a machine a line", key="fleet_labels", placeholder="kind=a100,zone=eu", width=420)
+        lines = st.text_area("Labels, one machine per line", key="fleet_labels", placeholder="kind=a100,zone=eu",
+                             width=420)  # fmt: skip
     plan = None
     try:
         plan = _plan(registry.find_run(run_id), address, label, lines, str(way))
@@ -76,7 +77,7 @@ def _start(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, address: st
         page.start_button(plan, busy)
     if plan is not None:
         st.caption(plain(
-            f"On the cluster at {address}: {duration(plan.sweep.budget_s)} a machine, all of them at the same time."
+            f"On the cluster at {address}: {duration(plan.sweep.budget_s)} per machine, all of them at the same time."
         ))  # fmt: skip
     page.refusal()
     return plan

@@ -135,7 +135,7 @@ def show(study: FleetStudy, curves: Mapping[str, CondensedRun], key: str) -> Non
     text, table = st.column_config.TextColumn, machines_table(study, curves)
     st.dataframe(
         cleaned(table), hide_index=True, key=key, height=HEAD_PX + ROW_PX * min(SHOWN_ROWS, max(1, len(table))),
-        alt="One row a machine with its state, and why it waits or has no complete run.",
+        alt="One row per machine with its state, and why it waits or has no complete run.",
         column_config={
             "machine": text("Machine", pinned=True), "state": text("State", width=110), "why": text("Why", width=300),
             "hardware": text("Hardware", width=260), "labels": text("Labels"),
@@ -273,7 +273,7 @@ class Parts:
         else:
             height = HEAD_PX + 10 * ROW_PX
             st.dataframe(cleaned(pd.DataFrame(rows, columns=names)), hide_index=True, key="fleet-review", height=height,
-                         alt="One row a machine: step times, and where it is faster than the baseline.")  # fmt: skip
+                         alt="One row per machine: step times, and where it is faster than the baseline.")  # fmt: skip
 
     def _notices(self) -> list[str]:
         study, answer = self._study, self._answer

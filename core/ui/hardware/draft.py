@@ -30,7 +30,7 @@ from core.workload.spec import MAX_BATCH, MIN_BATCH, Target
 BETWEEN = "~"  # separates names in an address; needs no escaping there
 USUAL_CARDS = ("T4", "A100-80GB-SXM", "H100-SXM", "RTX-4090")
 USUAL_BATCH = 64
-PRICE_LIMITS = f"A price an hour is above 0 and at most {MAX_PER_HOUR:,.0f}"
+PRICE_LIMITS = f"A price per hour is above 0 and at most {MAX_PER_HOUR:,.0f}"
 OTHER_LINK = "another"
 STANDINGS = {"not resolved": "not clear"}
 """Words on the page for terms that files spell otherwise."""

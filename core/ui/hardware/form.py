@@ -282,7 +282,7 @@ def _own_fields(wrong: Places) -> OwnDraft:
             )  # fmt: skip
             wrong.here("link_gb_s")
         with st.container():
-            label = f"Price an hour ({money.chosen().currency})"
+            label = f"Price per hour ({money.chosen().currency})"
             per_hour = st.number_input(label, value=None, key="own_price", format="%g", placeholder="none")
             wrong.here("price")
     wrong.here("card")

@@ -179,7 +179,7 @@ def table(seen: Compared) -> None:
         "step_ms": text(f"Step at {at} (ms)", width=170, help="With its 95 % interval."),
         "cost": text("A million samples", width=250, help="Price × step time at your batch."),
         "limited_by": text(f"Limited at {at} by", help="The largest part of the step."),
-        "price": text("Price an hour", width=185),
+        "price": text("Price per hour", width=185),
         "label": text("Label", width=90),
         "note": text("Note", help="Why numbers are withheld, or what corrected them."),
     }

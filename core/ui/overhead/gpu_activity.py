@@ -112,9 +112,9 @@ def _energy_table(run: Run, measured: Energy) -> None:
         {
             "Batch": [f"{cell.batch:,}" for cell in measured.cells],
             "Target": [sentence_case(run.names[cell.target]) for cell in measured.cells],
-            "Gross (mJ a sample)": [_level(cell.gross, 1000) for cell in measured.cells],
-            "Net of idle (mJ a sample)": [_level(cell.net, 1000) for cell in measured.cells],
-            "CPU packages beside (mJ a sample)": [_level(cell.fed, 1000) for cell in measured.cells],
+            "Gross (mJ per sample)": [_level(cell.gross, 1000) for cell in measured.cells],
+            "Net of idle (mJ per sample)": [_level(cell.net, 1000) for cell in measured.cells],
+            "CPU packages beside (mJ per sample)": [_level(cell.fed, 1000) for cell in measured.cells],
             "Power (W)": [_level(cell.watts) for cell in measured.cells],
             "Windows": [cell.gross.windows for cell in measured.cells],
             "From": [SOURCES[cell.source] for cell in measured.cells],

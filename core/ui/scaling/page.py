@@ -62,7 +62,8 @@ def before(plan: ScalingPlan | None) -> None:
         "One device and several run the same steps in turn: with the same batch size, and with the same batch size on "
         "each device. The result shows the throughput of each by batch size, from which batch several devices are "
         "faster than one, and the efficiency: throughput over that of one device times the number of devices. Where "
-        "it is low it says why (the fixed cost of a step, a small batch a replica, the all-reduce) and what would help."
+        "it is low it says why (the fixed cost of a step, a small batch per replica, the all-reduce) and what would "
+        "help."
     )
     if plan is None:
         return

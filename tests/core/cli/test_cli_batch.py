@@ -101,7 +101,7 @@ def test_own_data_give_the_task_and_the_epoch(cli, files, asked):
     ("flags", "sentence"),
     [
         (("--price", "gpu:0=2.50"), "no target of this run"),
-        (("--price", "cpu"), "write a target and its price an hour"),
+        (("--price", "cpu"), "write a target and its price per hour"),
         (("--price", "cpu,threads=1=1", "--currency", "euro"), "currency"),
         (("--price", "cpu,threads=1=1", "--priced-on", "today"), "dated by a day"),
         (("--epoch-samples", "0"), "epoch of 0 samples"),

@@ -9,7 +9,7 @@ from core.studies.batch.shapes import Price, check_prices
 def test_a_price_is_read_from_its_notation():
     found = Price.parse("cpu,threads=1=0.20", "USD", "2026-11-01")
     assert (found.target, found.per_hour, found.currency, found.dated) == ("cpu,threads=1", 0.2, "USD", "2026-11-01")
-    assert found.amount == "0.2 USD an hour (2026-11-01)"
+    assert found.amount == "0.2 USD per hour (2026-11-01)"
 
 
 @pytest.mark.parametrize("text", ["cpu", "cpu=", "cpu=free", "cpu=0", "cpu=-1", "=1", "cpu=nan", "cpu=inf", "cpu=1e9"])

@@ -99,7 +99,7 @@ def test_threads_are_one_half_of_the_cores_and_all(threads: int | None, cores: i
     [
         ("graph", {"xla"}, ("graph", "The step runs as a graph already.")),
         ("xla", {"graph"}, ("xla", "The step is compiled by XLA already.")),
-        ("eager", {"xla", "graph"}, ("steps", "Eager runs one step a call; a graph comes first.")),
+        ("eager", {"xla", "graph"}, ("steps", "Eager runs one step per call; a graph comes first.")),
     ],
 )
 def test_other_ways_of_execution(execution: Execution, expected: set[str], reason: tuple[str, str]) -> None:

@@ -99,19 +99,19 @@ class Slow(Truth):
             "The all-reduce of GPUs 0 and 1 takes 73 % (72 to 73) of a step at batch 4,096 (traced).",
             "with one all-reduce in 4 steps of batch 4,096, which then update the weights together, steps are at most",
             "2.22 times as fast (predicted from the traced share). It takes a training loop of your own",
-            "A larger batch a replica than measured may help GPUs 0 and 1: with 16 samples a replica the",
+            "A larger batch per replica than measured may help GPUs 0 and 1: with 16 samples per replica the",
             "Use GPU 0 alone: it is faster at every batch size measured.",
         ], id="working together is the cause, with its all-reduce"),
         pytest.param(ALL_FIXED, {}, None, [
-            "Most is lost to the smaller batch a replica, where the fixed cost of a step weighs more.",
+            "Most is lost to the smaller batch per replica, where the fixed cost of a step weighs more.",
             "Why GPUs 0 and 1 are no faster at batch 4,096",
             "what GPU 0 keeps with 2,048 samples in place of 4,096",
         ], id="too little work per replica is the cause"),
         pytest.param(TRUTH, {}, ["batch"], [
-            "A larger batch a replica helps GPUs 0 and 1: with 2,048 samples a replica (batch 4,096) the",
+            "A larger batch per replica helps GPUs 0 and 1: with 2,048 samples per replica (batch 4,096) the",
         ], id="a larger batch helps"),
         pytest.param(Slow(one=Curve(0.01, 0.004)), {"noise": 0.007}, None, [
-            "It is not clear that a larger batch a replica helps GPUs 0 and 1: with 2,048 s",
+            "It is not clear that a larger batch per replica helps GPUs 0 and 1: with 2,048 s",
         ], id="no batch is clearly better"),
         pytest.param(Slow(one=Curve(0.01, 0.004)), {"batches": BATCHES[:-1], "noise": 0.007}, ["fewer"], [],
                      id="not higher at the largest batch"),
@@ -249,7 +249,7 @@ def test_the_export_holds_what_is_said_and_the_record() -> None:
     assert ScalingStudy.from_data(data["record"]) == study
     text = SCALING.text(study, answer, None)  # type: ignore[arg-type]
     assert "strong efficiency" in text
-    assert "32 a replica" not in text
+    assert "32 per replica" not in text
     several = make_scaling_study(targets=(ONE, TWO, FOUR))
     assert scaling_data(scaling_answer(several))["verdict"]["fastest"]
 

@@ -55,7 +55,7 @@ def test_throughput_has_a_curve_for_each_number_of_devices_and_its_crossover() -
 def test_efficiency_has_both_kinds_in_percent() -> None:
     answer = scaling_answer(make_scaling_study())
     curves = [trace for trace in efficiency_figure(answer).data if trace.mode == "lines+markers"]
-    assert [curve.name for curve in curves] == ["GPUs 0 and 1, same batch", "GPUs 0 and 1, same batch a replica"]
+    assert [curve.name for curve in curves] == ["GPUs 0 and 1, same batch", "GPUs 0 and 1, same batch per replica"]
     strong, weak = curves
     (found,) = answer.several
     assert list(strong.y) == pytest.approx([100 * one.value for one in found.strong])

@@ -66,7 +66,7 @@ def test_the_host_can_be_told_from_it() -> None:
     record = Device(GPU).check()
     assert isinstance(record.host, HostStudy)
     graph, xla, eager = floor_lines(record)
-    holds(graph, "(measured): 300 µs", "2 µs (", " an operation.")
+    holds(graph, "(measured): 300 µs", "2 µs (", " per operation.")
     assert "xla" in xla
     assert "eager" in eager
 
