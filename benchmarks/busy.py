@@ -106,14 +106,14 @@ def is_false(claims: Collection[str]) -> bool:
 
 def cases(what: Collection[str], neighbours: Collection[str], pairs: Collection[str]) -> list[Case]:
     """Return every condition that the campaign visits."""
-    found = []
+    conditions = []
     for neighbour in neighbours:
-        found += [Case("aa", pair, neighbour, s) for pair in EQUAL for s in AA_BUDGETS_S]
+        conditions += [Case("aa", pair, neighbour, s) for pair in EQUAL for s in AA_BUDGETS_S]
         if neighbour in FEWER:
-            found += [Case("power", pair, neighbour, POWER_S) for pair in PAIRS]
-            found += [Case("reference", pair, neighbour, REFERENCE_S) for pair in PAIRS]
-            found += [Case("precision", pair, neighbour, PRECISION_S) for pair in EQUAL]
-    return [case for case in found if case.what in what and case.pair in pairs]
+            conditions += [Case("power", pair, neighbour, POWER_S) for pair in PAIRS]
+            conditions += [Case("reference", pair, neighbour, REFERENCE_S) for pair in PAIRS]
+            conditions += [Case("precision", pair, neighbour, PRECISION_S) for pair in EQUAL]
+    return [case for case in conditions if case.what in what and case.pair in pairs]
 
 
 def next_case(wanted: list[Case], done: Counter[Case]) -> Case:
@@ -219,16 +219,16 @@ def equal_line(case: Case, run: Run, looks: Looks) -> tuple[dict[str, Any], Run]
 
 def seconds_to_precise(run: Run) -> dict[int, float | None]:
     """Return the seconds after which each batch stayed within the required precision, at looks every ``LOOK_S``."""
-    found: dict[int, float | None] = dict.fromkeys(PRECISION_BATCHES)
+    precise_from_s: dict[int, float | None] = dict.fromkeys(PRECISION_BATCHES)
     for look in range(1, math.ceil(run.elapsed_s / LOOK_S) + 1):
         part = cut(run, look * LOOK_S)
         halves = half_widths(part) if part.rounds else {}
-        for batch, since_s in found.items():
+        for batch, since_s in precise_from_s.items():
             if halves.get(batch, math.inf) > PRECISE:
-                found[batch] = None
+                precise_from_s[batch] = None
             elif since_s is None:
-                found[batch] = look * LOOK_S
-    return found
+                precise_from_s[batch] = look * LOOK_S
+    return precise_from_s
 
 
 def crossovers_in(run: Run) -> list[tuple[float, float | None, float | None, str]]:

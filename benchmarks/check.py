@@ -58,10 +58,10 @@ def simulated(checks: int) -> int:
     wrong = 0
     for name, ratio, batches in CASES:
         plan = check_plan(batches=batches)
-        found = Counter(check_answer(checked(check_machine(ratio, seed=s), plan)).verdict for s in range(checks))
-        shares = ", ".join(f"{verdict} {100 * count / checks:.1f} %" for verdict, count in found.most_common())
+        verdicts = Counter(check_answer(checked(check_machine(ratio, seed=s), plan)).verdict for s in range(checks))
+        shares = ", ".join(f"{verdict} {100 * count / checks:.1f} %" for verdict, count in verdicts.most_common())
         print(f"{name}: {shares}", flush=True)
-        wrong += ratio == 1.0 and found["slower"] > 0.05 * checks
+        wrong += ratio == 1.0 and verdicts["slower"] > 0.05 * checks
     return wrong
 
 
@@ -106,8 +106,8 @@ def main() -> int:
     parser.add_argument("--checks", type=int, default=1000)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--budget", type=float, default=120.0)
-    given = parser.parse_args()
-    return min(1, simulated(given.checks) if given.how == "simulated" else real(given.times, given.budget))
+    options = parser.parse_args()
+    return min(1, simulated(options.checks) if options.how == "simulated" else real(options.times, options.budget))
 
 
 if __name__ == "__main__":

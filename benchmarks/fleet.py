@@ -125,13 +125,13 @@ def main() -> int:
     parser.add_argument("--machines", type=int, nargs="+")
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    if given.what == "growth":
-        good, rows = growth(given.machines or [10, 30, 100, 300, 1000], given.rounds)
+    options = parser.parse_args()
+    if options.what == "growth":
+        good, rows = growth(options.machines or [10, 30, 100, 300, 1000], options.rounds)
     else:
-        good, rows = faults((given.machines or [1000])[0])
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=1))
+        good, rows = faults((options.machines or [1000])[0])
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
     return 0 if good else 1
 
 

@@ -92,29 +92,29 @@ def fitted_without(data: Data, without: NDArray[np.bool_], start: Array | None =
 def held_out(data: Data, folds: Mapping[str, NDArray[np.bool_]], start: Array, tell: Callable[[str], None]) -> HeldOut:
     """Return each fold's usable steps, predicted by constants fitted without the fold."""
     size = len(data.evidence)
-    found = HeldOut(*(np.full(size, np.nan) for _ in range(5)), fold=np.full(size, "", dtype="<U60"))
+    errors = HeldOut(*(np.full(size, np.nan) for _ in range(5)), fold=np.full(size, "", dtype="<U60"))
     for name, mask in folds.items():
         if not (mask & data.usable).any():
             continue
         tell(name)
         _, fitted = fitted_without(data, mask, start)
-        judge(data, mask & data.usable, fitted, found, name)
-    return found
+        judge(data, mask & data.usable, fitted, errors, name)
+    return errors
 
 
-def judge(data: Data, mask: NDArray[np.bool_], fitted: Fitted, found: HeldOut, name: str) -> None:
+def judge(data: Data, mask: NDArray[np.bool_], fitted: Fitted, errors: HeldOut, name: str) -> None:
     """Fill in the errors of the marked steps."""
     mine = data.evidence.where(mask)
     prepared = prepare(mine)
     here = predict_rows(prepared, data.cards, data.hosts, fitted)
     slower = {name: _times(host, 1.1) for name, host in fitted.hosts.items()}
     there = predict_rows(prepared, data.cards, data.hosts, Fitted(fitted.constants, *fitted[1:3], slower))
-    found.error[mask] = np.log(mine.measured_ms / here.step_ms)
-    found.overhead_ms[mask] = here.overhead_ms
-    found.arithmetic_ms[mask] = here.arithmetic_ms
-    found.bandwidth_ms[mask] = here.bandwidth_ms
-    found.host_share[mask] = np.log(there.step_ms / here.step_ms) / np.log(1.1)
-    found.fold[mask] = name
+    errors.error[mask] = np.log(mine.measured_ms / here.step_ms)
+    errors.overhead_ms[mask] = here.overhead_ms
+    errors.arithmetic_ms[mask] = here.arithmetic_ms
+    errors.bandwidth_ms[mask] = here.bandwidth_ms
+    errors.host_share[mask] = np.log(there.step_ms / here.step_ms) / np.log(1.1)
+    errors.fold[mask] = name
 
 
 def _times(host: MachineHost, factor: float) -> MachineHost:

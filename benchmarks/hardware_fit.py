@@ -156,29 +156,29 @@ def fitted_of(values: Iterable[float]) -> Fitted:
 
 def _shares(share: dict[str, float]) -> dict[str, float]:
     """Depthwise convolutions do without tensor cores; classes without a share of their own have dense layers'."""
-    found = dict(share)
-    found["grouped/tf32"] = share["grouped/half"]
-    found |= {f"depthwise/{peak}": share["depthwise/fp32"] for peak in ("tf32", "half")}
-    return found | {f"other/{peak}": share[f"dense/{peak}"] for peak in ("fp32", "tf32", "half")}
+    shares = dict(share)
+    shares["grouped/tf32"] = share["grouped/half"]
+    shares |= {f"depthwise/{peak}": share["depthwise/fp32"] for peak in ("tf32", "half")}
+    return shares | {f"other/{peak}": share[f"dense/{peak}"] for peak in ("fp32", "tf32", "half")}
 
 
 def _kinds(by_name: Mapping[str, float]) -> dict[str, MachineHost]:
-    found = {}
+    hosts = {}
     by_name = {**by_name, "host server op_us": SERVER_OP_US}
     for kind in HOSTS:
         # what no host has of its own is shared: too few steps were published to tell weak machines from desktops there
         shared = {part: by_name.get(f"host {part}_us", 0.0) for part in PARTS}
         costs = {part: by_name.get(f"host {kind} {part}_us", shared[part]) * MS_PER_US for part in PARTS}
-        found[f"kind:{kind}"] = MachineHost(*costs.values())
-    eager_ms, server_op_ms = found["kind:server"].eager_ms, found["kind:server"].op_ms
+        hosts[f"kind:{kind}"] = MachineHost(*costs.values())
+    eager_ms, server_op_ms = hosts["kind:server"].eager_ms, hosts["kind:server"].op_ms
     for kind, older in RECENT.items():
-        base = found[f"kind:{older}"]
+        base = hosts[f"kind:{older}"]
         share, eager = by_name[f"host {kind}"], eager_ms * base.op_ms / server_op_ms
-        found[f"kind:{kind}"] = MachineHost(
+        hosts[f"kind:{kind}"] = MachineHost(
             by_name["host recent step_us"] * MS_PER_US, share * base.op_ms, share * base.xla_ms, share * base.fit_ms,
             share * eager,
         )  # fmt: skip
-    return found
+    return hosts
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +217,8 @@ def predict_rows(
         m = bandwidth_time(spec, table, constants)
         spacing = spec.launch_us * MS_PER_US * table.kernels
         total = spacing + joined(c, m, overlaps[table.kind])
-        for found, part in ((launch, spacing), (arithmetic, c), (bandwidth, m), (device, total)):
-            found += np.bincount(row, part * evidence.times[at], size)
+        for summed, part in ((launch, spacing), (arithmetic, c), (bandwidth, m), (device, total)):
+            summed += np.bincount(row, part * evidence.times[at], size)
     costs = np.array([list(vars(known[m]).values()) for m in prepared.machines])
     step, op, xla, fit, eager = costs[prepared.machine].T
     graph = np.where(evidence.eager, eager, op) * np.where(evidence.fused, constants.fused_op, 1.0) * evidence.host_ops
@@ -236,7 +236,7 @@ def hosts_of(evidence: Evidence) -> dict[str, MachineHost]:
     Where all have one number it is the floor of a measurement that waits after every operation. Machines without tiny
     points have the median host of their source.
     """
-    found: dict[str, MachineHost] = {"none": MachineHost(0.0, 0.0)}
+    hosts: dict[str, MachineHost] = {"none": MachineHost(0.0, 0.0)}
     sources: dict[str, set[str]] = {}
     for machine in np.unique(evidence.machine):
         if machine == "none" or str(machine).startswith("kind:"):
@@ -248,12 +248,12 @@ def hosts_of(evidence: Evidence) -> dict[str, MachineHost]:
         for ops, ms in zip(evidence.host_ops[at], evidence.measured_ms[at], strict=True):
             times.setdefault(float(ops), []).append(float(ms))
         if times:
-            found[str(machine)] = _line({ops: float(np.median(ms)) for ops, ms in times.items()})
+            hosts[str(machine)] = _line({ops: float(np.median(ms)) for ops, ms in times.items()})
     for machines in sources.values():
-        known = [found[m] for m in machines if m in found]
+        known = [hosts[m] for m in machines if m in hosts]
         middle = MachineHost(*(float(np.median([getattr(h, p) for h in known])) for p in ("step_ms", "op_ms")))
-        found |= {m: middle for m in machines if m not in found}
-    return found
+        hosts |= {m: middle for m in machines if m not in hosts}
+    return hosts
 
 
 def _line(medians: Mapping[float, float]) -> MachineHost:

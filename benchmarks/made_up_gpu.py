@@ -50,9 +50,9 @@ def run_command(variables: dict[str, str], folder: Path, *arguments: str) -> sub
     """Run ``python -m core`` with these arguments and keep its output in the folder."""
     command = [sys.executable, "-m", "core", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=COMMAND_S)
-    said = f"$ breakeven {' '.join(arguments)}\n{done.stdout}{done.stderr}[exit status {done.returncode}]\n"
-    (folder / f"{arguments[0]}.txt").write_text(said)
-    print(said)
+    transcript = f"$ breakeven {' '.join(arguments)}\n{done.stdout}{done.stderr}[exit status {done.returncode}]\n"
+    (folder / f"{arguments[0]}.txt").write_text(transcript)
+    print(transcript)
     return done
 
 

@@ -70,7 +70,7 @@ def _tab(browser: Any) -> Any:
 
 def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
     """Return the openings of new servers and new browsers."""
-    found = []
+    openings = []
     for name in names:
         for _ in range(servers):
             with (
@@ -78,13 +78,13 @@ def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
                 open_browser() as browser,
                 running_server(Path(folder)) as server,
             ):
-                found.append(opening(_tab(browser), server.address, name, "first"))
-    return found
+                openings.append(opening(_tab(browser), server.address, name, "first"))
+    return openings
 
 
 def later_openings(repeats: int) -> list[Opening]:
     """Return the openings of one server on which every page has been requested before."""
-    found = []
+    openings = []
     with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, open_browser() as browser:
         known = _tab(browser)
         for name in menu.pages():
@@ -92,26 +92,26 @@ def later_openings(repeats: int) -> list[Opening]:
         known.goto("about:blank")  # an open page would keep polling
         for _ in range(repeats):
             fresh = _tab(browser)
-            found.append(opening(fresh, server.address, "", "new browser"))
-            found.append(opening(fresh, server.address, "", "reload"))
+            openings.append(opening(fresh, server.address, "", "new browser"))
+            openings.append(opening(fresh, server.address, "", "reload"))
             fresh.context.close()
             for name in menu.pages():
                 again = known.context.new_page()
                 again.set_default_timeout(PATIENCE_MS)
-                found.append(opening(again, server.address, name, "later"))
+                openings.append(opening(again, server.address, name, "later"))
                 again.close()
-    return found
+    return openings
 
 
-def rows(found: list[Opening]) -> list[Opening]:
+def rows(openings: list[Opening]) -> list[Opening]:
     """Return medians by page and way of opening, in the order of first occurrence."""
     grouped: dict[tuple[str, str], list[Opening]] = {}
-    for one in found:
-        grouped.setdefault((one.page, one.how), []).append(one)
+    for entry in openings:
+        grouped.setdefault((entry.page, entry.how), []).append(entry)
     return [
-        Opening(page, how, *(statistics.median(getattr(one, part) for one in ones)
+        Opening(page, how, *(statistics.median(getattr(entry, part) for entry in entries)
                              for part in ("connected_s", "ended_s", "drawn_s")))
-        for (page, how), ones in grouped.items()
+        for (page, how), entries in grouped.items()
     ]  # fmt: skip
 
 

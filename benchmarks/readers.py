@@ -336,8 +336,8 @@ def cost(shape: Shape, folder: Path) -> Cost:
     maker.join()
     command = [sys.executable, *(part.replace("{}", str(path)) for part in shape.command)]
     environment = os.environ | {"BREAKEVEN_DATA_DIR": str(folder), "BREAKEVEN_LOCK_DIR": str(folder)}
-    with (folder / "said").open("wb") as said:
-        child = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, env=environment, preexec_fn=_limited)
+    with (folder / "said").open("wb") as output:
+        child = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=environment, preexec_fn=_limited)
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     words = (folder / "said").read_text(errors="replace").strip().splitlines() or [""]
@@ -360,12 +360,12 @@ def main() -> None:
             if chosen.match not in shape.name:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                found = cost(shape, Path(folder))
-            costs.append(found)
-            mark = "✓" if found.holds else "✗"
+                result = cost(shape, Path(folder))
+            costs.append(result)
+            mark = "✓" if result.holds else "✗"
             print(
-                f"{mark} {found.seconds:6.1f} s {found.peak_mb:7.0f} MB {found.file_mb:7.1f} MB file  "
-                f"{found.status:3d}  {found.shape}: {found.said}",
+                f"{mark} {result.seconds:6.1f} s {result.peak_mb:7.0f} MB {result.file_mb:7.1f} MB file  "
+                f"{result.status:3d}  {result.shape}: {result.said}",
                 flush=True,
             )
     if chosen.json:

@@ -28,9 +28,9 @@ class Stack:
     def add(self, kind: str, inputs: str | Sequence[str] | None = None, **options: Any) -> str:
         """Add a layer after ``inputs``, or after the previous one."""
         before = self.layers[-1].name if self.layers else INPUT
-        given = (before,) if inputs is None else (inputs,) if isinstance(inputs, str) else tuple(inputs)
+        sources = (before,) if inputs is None else (inputs,) if isinstance(inputs, str) else tuple(inputs)
         name = f"{kind.lower()}_{len(self.layers) + 1}"
-        self.layers.append(Layer(name, kind, options, given))
+        self.layers.append(Layer(name, kind, options, sources))
         return name
 
     def graph(self, shape: tuple[int, ...], vocabulary: int | None = None) -> Graph:

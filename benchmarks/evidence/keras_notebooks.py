@@ -102,13 +102,13 @@ def rows() -> tuple[Row, ...]:
     Raises:
         FileNotFoundError: The published data are not beside the checkout.
     """
-    found: list[dict[str, str]] = []
+    gpu_rows: list[dict[str, str]] = []
     for row in csv.DictReader(FILE.read_text(encoding="utf-8").splitlines()):
         if row["architecture"] == "same net as the row above":
-            row |= {name: found[-1][name] for name in ("architecture", "params")}
+            row |= {name: gpu_rows[-1][name] for name in ("architecture", "params")}
         if row["device_type"] == "gpu":
-            found.append(row)
-    return tuple(found)
+            gpu_rows.append(row)
+    return tuple(gpu_rows)
 
 
 def keras_rows() -> tuple[NetworkRow, ...]:
@@ -118,8 +118,8 @@ def keras_rows() -> tuple[NetworkRow, ...]:
 
 def keras_left_out() -> tuple[LeftOut, ...]:
     """Return the rows that are left out, by source and rule."""
-    found = Counter((_repository(row), rule) for row, _, rule in _judged() if rule)
-    return tuple(LeftOut(source, rule, count) for (source, rule), count in found.items())
+    counts = Counter((_repository(row), rule) for row, _, rule in _judged() if rule)
+    return tuple(LeftOut(source, rule, count) for (source, rule), count in counts.items())
 
 
 @cache
@@ -225,12 +225,12 @@ def _validated(row: Row) -> float | None:
     return None if steps is None else steps / (steps + VALIDATION * validation)
 
 
-def _training_steps(given: str, batch: int, validation: int) -> int | None:
-    if (given, validation) in STEPS:
-        return STEPS[given, validation]
-    if given not in SAMPLES:
+def _training_steps(input_text: str, batch: int, validation: int) -> int | None:
+    if (input_text, validation) in STEPS:
+        return STEPS[input_text, validation]
+    if input_text not in SAMPLES:
         return None
-    samples = SAMPLES[given]
+    samples = SAMPLES[input_text]
     if validation == math.ceil(TEST_SAMPLES / batch):
         return math.ceil(samples / batch)
     for split in SPLITS:
@@ -239,8 +239,8 @@ def _training_steps(given: str, batch: int, validation: int) -> int | None:
     return None
 
 
-def _counts(found: Iterator[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in Counter(found).most_common())
+def _counts(names: Iterator[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
 
 
 def main() -> None:

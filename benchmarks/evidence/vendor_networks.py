@@ -112,9 +112,10 @@ def vendor_left_out() -> tuple[LeftOut, ...]:
 @lru_cache(maxsize=1)
 def _everything() -> tuple[Found, ...]:
     readers: tuple[Callable[[], Iterator[Found]], ...] = (_inference, _training, _tensorflow, _avik, _lambda)
-    found = [each for reader in readers for each in reader()]
+    outcomes = [each for reader in readers for each in reader()]
     possible = [
-        (source, IMPOSSIBLE if isinstance(row, NetworkRow) and beyond_the_card(row) else row) for source, row in found
+        (source, IMPOSSIBLE if isinstance(row, NetworkRow) and beyond_the_card(row) else row)
+        for source, row in outcomes
     ]
     slow = _half_as_fast([row for _, row in possible if isinstance(row, NetworkRow)])
     return tuple(
@@ -138,7 +139,7 @@ def _half_as_fast(rows: list[NetworkRow]) -> set[tuple[str, ...]]:
         ]
         if others:
             ratios[tuple(map(str, sweep))].append(step_ms / min(others))
-    return {sweep for sweep, found in ratios.items() if median(found) > TWICE}
+    return {sweep for sweep, sweep_ratios in ratios.items() if median(sweep_ratios) > TWICE}
 
 
 def _records(name: str) -> list[dict[str, str]]:

@@ -153,27 +153,27 @@ def _kill(pid: int) -> None:
 
 
 def _findings(child: _Child, status: int, usage: resource.struct_rusage) -> Findings:
-    told = Findings()
+    findings = Findings()
     try:
-        told.case, found = json.loads((child.folder / "findings").read_text())
-        told.found = [(count, words) for count, words in found]
+        findings.case, violations = json.loads((child.folder / "findings").read_text())
+        findings.found = [(count, words) for count, words in violations]
     except (OSError, ValueError):
         with contextlib.suppress(OSError):
-            told.case = (child.folder / "case").read_text()
+            findings.case = (child.folder / "case").read_text()
         if not child.late:
             number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-            told.add("tracebacks", f"the process ended with {signal.Signals(number).name if number else status}")
+            findings.add("tracebacks", f"the process ended with {signal.Signals(number).name if number else status}")
     took_s = usage.ru_utime + usage.ru_stime
     if child.late:
-        told.add(
+        findings.add(
             "over time", f"given up after {took_s:.1f} s of CPU, {time.monotonic() - child.begin_s:.0f} s by the clock"
         )
     elif child.of.bounded and took_s > MOST_CPU_S:
-        told.add("over time", f"{took_s:.1f} s of CPU")
+        findings.add("over time", f"{took_s:.1f} s of CPU")
     used_bytes = usage.ru_maxrss * 1024 - max(0, _began_bytes(child) - USUAL_BYTES)
     if child.of.bounded and used_bytes > MOST_BYTES:
-        told.add("over 1 GB", f"{used_bytes / 1e9:.1f} GB of memory")
-    return told
+        findings.add("over 1 GB", f"{used_bytes / 1e9:.1f} GB of memory")
+    return findings
 
 
 def _began_bytes(child: _Child) -> int:

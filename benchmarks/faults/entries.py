@@ -82,23 +82,23 @@ def _text(pieces: list[bytes]) -> str:
     return b"".join(pieces).decode("utf-8", "replace")
 
 
-def check_said(said: Said, findings: Findings, statuses: Sequence[int] = (0, 1, 2)) -> None:
+def check_said(result: Said, findings: Findings, statuses: Sequence[int] = (0, 1, 2)) -> None:
     """Check for no traceback, a documented exit status, one sentence per refusal, and nothing that a terminal obeys."""
-    text = said.out + said.err
-    if said.error or TRACEBACK in text:
-        last = said.error or text[text.index(TRACEBACK) :].strip().splitlines()[-1]
+    text = result.out + result.err
+    if result.error or TRACEBACK in text:
+        last = result.error or text[text.index(TRACEBACK) :].strip().splitlines()[-1]
         findings.add("tracebacks", last)
         return
-    findings.require(said.status in statuses, "else", f"exit status {said.status}: {said.err[-200:]}")
+    findings.require(result.status in statuses, "else", f"exit status {result.status}: {result.err[-200:]}")
     raw = {char for char in text if char not in "\n\t" and not char.isprintable()}
     findings.require(not raw, "else", f"raw control characters {sorted(map(ascii, raw))[:5]}")
-    if said.status == 2:
-        findings.require(not said.out, "else", f"refused, but printed {said.out[:80]!r}")
-        lines = said.err.strip().count("\n") + 1
+    if result.status == 2:
+        findings.require(not result.out, "else", f"refused, but printed {result.out[:80]!r}")
+        lines = result.err.strip().count("\n") + 1
         findings.require(
-            bool(said.err.strip()) and lines == 1, "else", f"{lines} lines for a refusal: {said.err[:200]!r}"
+            bool(result.err.strip()) and lines == 1, "else", f"{lines} lines for a refusal: {result.err[:200]!r}"
         )
-        findings.require(len(said.err) <= LONGEST_SENTENCE, "else", f"a refusal of {len(said.err)} characters")
+        findings.require(len(result.err) <= LONGEST_SENTENCE, "else", f"a refusal of {len(result.err)} characters")
 
 
 @contextlib.contextmanager

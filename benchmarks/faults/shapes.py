@@ -141,7 +141,7 @@ def _many_processes(data: dict[str, Any]) -> None:
 
 def _many_rounds(data: dict[str, Any]) -> None:
     rounds = data["rounds"]
-    data["rounds"] = [one | {"index": i} for i, one in enumerate(rounds * (40_000 // len(rounds)))]
+    data["rounds"] = [item | {"index": i} for i, item in enumerate(rounds * (40_000 // len(rounds)))]
 
 
 def _many_warnings(data: dict[str, Any]) -> None:

@@ -73,8 +73,10 @@ def check_played(played: Played, findings: Findings) -> None:
     findings.require(played.took_s <= limit_s, "over time", words)
     _check_kept(played, findings)
     if record is None:
-        said = str(played.error)
-        findings.require(bool(said) and "\n" not in said and said.isprintable(), "else", f"no sentence: {said!r}")
+        sentence = str(played.error)
+        findings.require(
+            bool(sentence) and "\n" not in sentence and sentence.isprintable(), "else", f"no sentence: {sentence!r}"
+        )
         return
     kind = kinds()[scenario.kind]
     same = kind.record.from_json(record.to_json())

@@ -85,13 +85,13 @@ class Started:
 
     def workers(self) -> list[psutil.Process]:
         """Return the running worker processes and templates."""
-        found = []
+        running = []
         with contextlib.suppress(psutil.Error):
             for process in psutil.Process(self.process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     if any("worker.server" in part or "worker.template" in part for part in process.cmdline()):
-                        found.append(process)
-        return found
+                        running.append(process)
+        return running
 
     def has_ended(self) -> bool:
         return self.process.poll() is not None
@@ -107,13 +107,13 @@ class Started:
 
     def marked(self) -> list[psutil.Process]:
         """Return every process that was started for this case and still runs."""
-        found = []
+        running = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 ours = process.pid != os.getpid() and process.environ().get(MARK) == self.mark
                 if ours and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+                    running.append(process)
+        return running
 
     def check_left(self, findings: Findings) -> None:
         """Check that no process outlives the command, and end those that do."""
