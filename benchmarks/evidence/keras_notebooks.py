@@ -8,7 +8,8 @@ Rows are converted by these rules, stated before any row was compared with the m
   build “fused”: their normalisation and optimizers are kernels of their own. Keras 2 as a package of its own, on TF 1,
   is “graph” too, but is between the builds: its keras/optimizers.py writes updates as small operations, its
   normalisation is fused. So its networks are “fused” where they normalise and “keras” elsewhere. Transformers are
-  “keras” in every graph: gelu, softmax and dropout are operations of their own there (said after the first errors).
+  “keras” in every graph: gelu, softmax and dropout are operations of their own there (a rule made after the first
+  errors had been seen).
 - Only raw TF 1 and ``train_on_batch`` are not under ``fit``; ``predict`` is, since its loop is the same.
 - Data that are “synthetic” live on the card; everything else is fed.
 - Host: Colab is weak. So is a GCE n1-standard, whatever its size: it is the machine that Colab gives out, and what a
@@ -33,7 +34,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.evidence.build_keras import NotRebuilt, network_of
-from benchmarks.evidence.rows import FOLDER, Kind, LeftOut, NetworkRow
+from benchmarks.evidence.rows import FOLDER, Kind, LeftOut, NetworkRow, left_out
 from core.hardware.host import Build, Conditions, HostKind
 from core.networks.families import Network
 from core.networks.families.graph_network import GraphNetwork
@@ -118,8 +119,7 @@ def keras_rows() -> tuple[NetworkRow, ...]:
 
 def keras_left_out() -> tuple[LeftOut, ...]:
     """Return the rows that are left out, by source and rule."""
-    counts = Counter((_repository(row), rule) for row, _, rule in _judged() if rule)
-    return tuple(LeftOut(source, rule, count) for (source, rule), count in counts.items())
+    return left_out((_repository(row), rule) for row, _, rule in _judged() if rule)
 
 
 @cache

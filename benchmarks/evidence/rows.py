@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -44,3 +46,19 @@ class LeftOut:
     source: str
     rule: str
     rows: int
+
+
+Rule = str
+Outcome = tuple[str, NetworkRow | Rule]
+"""A row's source, with the row or the rule that leaves it out."""
+
+
+def used(outcomes: Iterable[Outcome]) -> tuple[NetworkRow, ...]:
+    """Return the rows that no rule leaves out."""
+    return tuple(row for _, row in outcomes if isinstance(row, NetworkRow))
+
+
+def left_out(outcomes: Iterable[Outcome]) -> tuple[LeftOut, ...]:
+    """Count the rows that are left out, by source and rule."""
+    counts = Counter((source, rule) for source, rule in outcomes if isinstance(rule, Rule))
+    return tuple(LeftOut(source, rule, rows) for (source, rule), rows in counts.items())

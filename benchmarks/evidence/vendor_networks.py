@@ -20,15 +20,12 @@ from statistics import median
 from typing import Literal
 
 from benchmarks.evidence.build_vendor import TRANSFORMERS, network
-from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow
+from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow, Outcome, Rule, left_out, used
 from benchmarks.evidence.vendor_limits import beyond_the_card
 from core.hardware.host import Build, Conditions
 from core.workload.spec import Execution, Mode, Optimizer, Precision, Target, Workload
 
 Record = Mapping[str, str]
-Rule = str
-Found = tuple[str, NetworkRow | Rule]
-"""A row's source, with the row or the rule that leaves it out."""
 
 NVIDIA = "NVIDIA DeepLearningExamples {}"
 TENSORFLOW, AVIK, LAMBDA = "tensorflow docs 2017", "avik-pal DeepLearningBenchmarks", "lambdal deeplearning-benchmark"
@@ -51,7 +48,7 @@ DISTRIBUTED: Rule = "a distributed run, whose weights are on a parameter server"
 A_CPU: Rule = "on a CPU"
 HALF_AS_FAST: Rule = "over twice another framework's time for the same network, card and precision: a kernel it lacks"
 LARGE, TWICE = 16, 2.0
-IMPOSSIBLE: Rule = "more arithmetic a second than the card can do"
+IMPOSSIBLE: Rule = "more arithmetic per second than the card can do"
 
 CARDS = {
     "1x A100 80GB": "A100-80GB-SXM", "8x A100 80GB": "A100-80GB-SXM", "1x A100 40GB": "A100-40GB-SXM",
@@ -100,18 +97,17 @@ def vendor_rows() -> tuple[NetworkRow, ...]:
     Raises:
         FileNotFoundError: ``../shared/data`` is absent.
     """
-    return tuple(row for _, row in _everything() if isinstance(row, NetworkRow))
+    return used(_everything())
 
 
 def vendor_left_out() -> tuple[LeftOut, ...]:
     """Count the rows that are left out, by source and rule."""
-    counts = Counter((source, rule) for source, rule in _everything() if isinstance(rule, str))
-    return tuple(LeftOut(source, rule, rows) for (source, rule), rows in counts.items())
+    return left_out(_everything())
 
 
 @lru_cache(maxsize=1)
-def _everything() -> tuple[Found, ...]:
-    readers: tuple[Callable[[], Iterator[Found]], ...] = (_inference, _training, _tensorflow, _avik, _lambda)
+def _everything() -> tuple[Outcome, ...]:
+    readers: tuple[Callable[[], Iterator[Outcome]], ...] = (_inference, _training, _tensorflow, _avik, _lambda)
     outcomes = [each for reader in readers for each in reader()]
     possible = [
         (source, IMPOSSIBLE if isinstance(row, NetworkRow) and beyond_the_card(row) else row)
@@ -219,7 +215,7 @@ def _nvidia(row: Record, name: str, mode: Mode, batch: int) -> NetworkRow:
     )
 
 
-def _inference() -> Iterator[Found]:
+def _inference() -> Iterator[Outcome]:
     rows = _records(INFERENCE_FILE)
     for row in rows:
         source = NVIDIA.format(row["framework"])
@@ -243,7 +239,7 @@ def _falls_after(row: Record, rows: list[dict[str, str]]) -> bool:
     )
 
 
-def _training() -> Iterator[Found]:
+def _training() -> Iterator[Outcome]:
     for row in _records(TRAINING_FILE):
         source = NVIDIA.format(row["framework"])
         if row["n_gpus"] != "1.0":
@@ -262,7 +258,7 @@ TENTHS = 0.05
 """Half the last digit of the two suites that print one decimal place: images per second, and milliseconds."""
 
 
-def _tensorflow() -> Iterator[Found]:
+def _tensorflow() -> Iterator[Outcome]:
     """Yield tf_cnn_benchmarks of May 2017: training by gradient descent in single precision, in graphs."""
     for row in _records(TENSORFLOW_FILE):
         if row["n_gpus"] != "1":
@@ -273,14 +269,14 @@ def _tensorflow() -> Iterator[Found]:
             yield TENSORFLOW, DISTRIBUTED
         else:
             name, batch = NETWORKS[row["model"]], int(row["batch_per_gpu"])
-            a_second = float(row["images_per_s"])
+            images_per_s = float(row["images_per_s"])
             yield TENSORFLOW, _row(
                 TENSORFLOW, f"{row['platform']} {row['device']}", name, row["device"], "train", "sgd", "float32",
-                "graph", batch, 1e3 * batch / a_second, TENTHS / a_second,
+                "graph", batch, 1e3 * batch / images_per_s, TENTHS / images_per_s,
             )  # fmt: skip
 
 
-def _avik() -> Iterator[Found]:
+def _avik() -> Iterator[Outcome]:
     """Yield PyTorch 0.4.1: forward alone, and forward and backward in training.
 
     The source leaves out the update of the weights, which a Breakeven workload cannot do: a few per cent at most, with
@@ -299,7 +295,7 @@ def _avik() -> Iterator[Found]:
             )  # fmt: skip
 
 
-def _lambda() -> Iterator[Found]:
+def _lambda() -> Iterator[Outcome]:
     """Yield NVIDIA's PyTorch examples in NVIDIA's containers, which let float32 products run as TF32.
 
     Strict float32 is impossible: 433 sequences per second of BERT-base on an H100 are 92 TFLOP/s of its 67.
