@@ -28,7 +28,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -39,7 +38,7 @@ from typing import Any
 from benchmarks.busy_table import print_table
 from benchmarks.equal_server import sweep_on_page
 from benchmarks.neighbours import OPEN_PAGE, SCRIPTS, planted
-from core.machine.interference import InterferenceSampler
+from benchmarks.real import real_tools
 from core.machine.lock import Busy, machine_lock
 from core.rounds.answer.analyse import analyse
 from core.rounds.answer.more_time import extended
@@ -48,11 +47,9 @@ from core.rounds.run import Run
 from core.studies.progress import Progress
 from core.studies.resolution.answer import EQUIVALENT, half_widths
 from core.studies.resolution.record import resolution_plan
-from core.studies.runner import Cancelled, StudyFailed, StudyTools, watching
+from core.studies.runner import Cancelled, StudyFailed
 from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
-from core.worker.clock import WallClock
-from core.worker.process import launch_processes
 from core.workload.spec import Target, Workload, parse_batches
 
 ROOT = Path(__file__).parents[1]
@@ -141,8 +138,7 @@ def measure(run: Run) -> tuple[Run, Looks]:
     """Measure a run, or continue one that has rounds, and collect its claims meanwhile."""
     looks = Looks()
     assert run.plan is not None
-    with watching(InterferenceSampler, run.plan.targets) as interference:
-        tools = StudyTools(launch_processes, WallClock(), threading.Event(), interference, looks.report)
+    with real_tools(*run.plan.targets, report=looks.report) as tools:
         return run_sweep(tools, run), looks
 
 

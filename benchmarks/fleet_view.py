@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 import psutil
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, select
 
-from benchmarks.history import empty, median_ms
+from benchmarks.history import copy_parts, count_rows, empty, median_ms
 from core.rounds.answer.condensed import CondensedRun, condense
 from core.store import Store, Wanted
 from core.store.curves import keep_curves
-from core.store.tables import RECORDS, ROUNDS, RUNS
+from core.store.tables import RUNS
 from core.studies.fleet.answer import FleetAnswer, answer_of
 from core.studies.fleet.figures import speed_up_figure
 from core.studies.fleet.kind import FLEET
@@ -60,14 +60,7 @@ def fill(store: Store, count: int) -> FleetStudy:
         rows = [dict(db.execute(select(RUNS).where(RUNS.c.id == run.id)).mappings().one()) for run in runs]
         db.execute(insert(RUNS), [rows[n % KINDS] | {"id": run_id, "name": run_id} for n, run_id in enumerate(ids)])
         for run in runs:
-            for table in (ROUNDS, RECORDS):
-                others = ", ".join(f'part."{column.name}"' for column in table.columns if column.name != "run_id")
-                db.execute(
-                    text(
-                        f"INSERT INTO {table.name} SELECT runs.id, {others} FROM runs, {table.name} AS part "
-                        f"WHERE runs.id LIKE '{run.id}-%' AND part.run_id = '{run.id}'"
-                    )
-                )
+            copy_parts(db, run.id)
         keep_curves(db, (_unlike(templates[n % KINDS], run_id, rng) for n, run_id in enumerate(ids)))
     machines = tuple(
         FleetMachine(name=f"made-{n:04d}", state="finished", run_id=run_id, starts=1, labels={"kind": f"k{n % KINDS}"})
@@ -77,10 +70,7 @@ def fill(store: Store, count: int) -> FleetStudy:
         created_at="2026-01-05T09:00:00+00:00", plan=FleetPlan(sweep=make_plan(BATCHES)), machines=machines
     )
     store.add_study(FLEET.name, STUDY_ID, study)
-    with store._database.read() as db:  # PostgreSQL does this by itself after a while
-        db.execution_options(isolation_level="AUTOCOMMIT").execute(
-            text("ANALYZE" if store._database.is_sqlite else "VACUUM ANALYZE")
-        )
+    count_rows(store)
     return study
 
 
@@ -94,7 +84,7 @@ def _unlike(template: CondensedRun, run_id: str, rng: np.random.Generator) -> Co
     return template.model_copy(update={"run_id": run_id, "curves": tuple(curves)})
 
 
-def asked(store: Store, study: FleetStudy) -> dict[str, Callable[[], object]]:
+def timed_actions(store: Store, study: FleetStudy) -> dict[str, Callable[[], object]]:
     """Return the timed actions by name."""
     curves = store.curves(study.part_ids)
     answer: FleetAnswer = answer_of(study, curves)
@@ -117,7 +107,7 @@ def measure(url: str, count: int, repeats: int) -> dict[str, float]:
     start = time.perf_counter()
     study = fill(store, count)
     print(f"{store.where}: {count:,} machines made in {time.perf_counter() - start:.0f} s", file=sys.stderr)
-    medians = {name: median_ms(act, repeats) for name, act in asked(store, study).items()}
+    medians = {name: median_ms(act, repeats) for name, act in timed_actions(store, study).items()}
     store.close()
     page = sum(medians[name] for name in PAGE_ROWS)
     return medians | {"a page, together": page, "memory (MB)": psutil.Process().memory_info().rss / 1e6}

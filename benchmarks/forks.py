@@ -157,9 +157,9 @@ def components(logs: np.ndarray, quantile: float) -> np.ndarray:
                      float(forked.mean() - fresh.mean())])  # fmt: skip
 
 
-def scatter(name: str, per_set: np.ndarray, seed: int = 0) -> Scatter:
+def scatter(name: str, per_set: np.ndarray) -> Scatter:
     """Summarise the components of each set; several cells are represented by their mean."""
-    picks = np.random.default_rng(seed).integers(0, len(per_set), (RESAMPLES, len(per_set)))
+    picks = np.random.default_rng(0).integers(0, len(per_set), (RESAMPLES, len(per_set)))
     means = np.vstack([per_set.mean(axis=0), per_set[picks].mean(axis=1)])  # the first row is the estimate
     forks, templates, fresh, timing, shift = means.T
     floor = 0.02 * timing  # below this a remaining variance cannot be distinguished from zero

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.server import open_browser, running_server
+from benchmarks.server import new_tab, open_browser, running_server
 from core.ui import menu
 
 FIRST_GOAL_S, GOAL_S = 5.0, 2.0
@@ -62,12 +62,6 @@ def opening(page: Any, address: str, name: str, how: str) -> Opening:
     return Opening(name or "root", how, at.get("connected", 0.0), at["ended"], time.perf_counter() - start)
 
 
-def _tab(browser: Any) -> Any:
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    return page
-
-
 def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
     """Return the openings of new servers and new browsers."""
     openings = []
@@ -78,7 +72,7 @@ def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
                 open_browser() as browser,
                 running_server(Path(folder)) as server,
             ):
-                openings.append(opening(_tab(browser), server.address, name, "first"))
+                openings.append(opening(new_tab(browser, 1440, 900, PATIENCE_MS), server.address, name, "first"))
     return openings
 
 
@@ -86,12 +80,12 @@ def later_openings(repeats: int) -> list[Opening]:
     """Return the openings of one server on which every page has been requested before."""
     openings = []
     with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, open_browser() as browser:
-        known = _tab(browser)
+        known = new_tab(browser, 1440, 900, PATIENCE_MS)
         for name in menu.pages():
             opening(known, server.address, name, "once")
         known.goto("about:blank")  # an open page would keep polling
         for _ in range(repeats):
-            fresh = _tab(browser)
+            fresh = new_tab(browser, 1440, 900, PATIENCE_MS)
             openings.append(opening(fresh, server.address, "", "new browser"))
             openings.append(opening(fresh, server.address, "", "reload"))
             fresh.context.close()

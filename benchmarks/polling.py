@@ -42,12 +42,11 @@ from typing import Any, Literal
 import psutil
 
 from benchmarks.page_use import SAMPLE_S, Sample, sample, table, uses
-from benchmarks.server import Server, browser_processes, open_browser, running_server
+from benchmarks.server import Server, browser_processes, new_tab, open_browser, running_server
 from core.rounds.run import Run
 from core.store import Store
 
 GOAL, SHOWN = 1.02, 1.03  # limits of the ratio, and of its interval's upper end
-PATIENCE_MS = 120_000
 PARTS = 2  # of the page drawn in a pause: the line of progress and the charts
 RESAMPLES = 2_000
 State = Literal["open", "closed"]
@@ -159,9 +158,9 @@ def pair_ratios(kept: list[Stretch], target: int) -> list[float]:
     return ratios
 
 
-def interval(ratios: list[float], seed: int = 0) -> tuple[float, float]:
+def interval(ratios: list[float]) -> tuple[float, float]:
     """Return 95 % bounds of the median by resampling pairs (2.5 % and 97.5 % of the resampled medians)."""
-    rng = random.Random(seed)
+    rng = random.Random(0)
     medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
     return medians[round(0.025 * RESAMPLES)], medians[round(0.975 * RESAMPLES) - 1]
 
@@ -200,8 +199,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Log], list[Ratio]]:
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
         store = Store(f"sqlite:///{Path(name) / 'data' / 'runs.sqlite3'}")
         while len(runs) < options.sweeps or (len(runs) < options.most and not _all_shown(by_target, runs[0])):
-            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-            page.set_default_timeout(PATIENCE_MS)
+            page = new_tab(browser, 1280, 900)
             start_sweep(page, server, options.batches, options.budget)
             log = watch(store, server, options.segment)
             page.close()
@@ -221,8 +219,7 @@ def measure_use(options: argparse.Namespace) -> bool:
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
         store = Store(f"sqlite:///{Path(name) / 'data' / 'runs.sqlite3'}")
         for number in range(options.sweeps):
-            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-            page.set_default_timeout(PATIENCE_MS)
+            page = new_tab(browser, 1280, 900)
             announced_s, samples = list[float](), list[Sample]()
             page.on("websocket", partial(_note_news, announced_s))
             start_sweep(page, server, options.batches, options.budget)

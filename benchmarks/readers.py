@@ -86,15 +86,15 @@ DATA = (
 )
 
 
-def repeated(field: str, item: Callable[[int], str], limit: int = MAX_BYTES) -> Callable[[Path], None]:
+def repeated(field: str, item: Callable[[int], str]) -> Callable[[Path], None]:
     """Return a maker of a run whose list ``field`` fills the file with what ``item`` returns for 0, 1, 2, …"""
 
     def make(path: Path) -> None:
         begin, size, items = json.dumps(HEAD)[:-1] + f', "{field}": [', 0, []
-        while size < limit - 3_000:
+        while size < MAX_BYTES - 3_000:
             items.append(item(len(items)))
             size += len(items[-1]) + 1
-        if size > limit - 1_000:
+        if size > MAX_BYTES - 1_000:
             items.pop()
         path.write_text(f"{begin}{','.join(items)}]}}")
 
@@ -224,8 +224,9 @@ def csv_shapes() -> Iterator[Shape]:
     )
 
 
-def npz_bomb(path: Path, header_bytes: int = 500_000_000) -> None:
+def npz_bomb(path: Path) -> None:
     """Write half a megabyte that unpacks to a header of 500 MB."""
+    header_bytes = 500_000_000
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w", force_zip64=True) as f:
         f.write(b"\x93NUMPY\x02\x00" + header_bytes.to_bytes(4, "little"))
         for _ in range(header_bytes // 1_000_000):

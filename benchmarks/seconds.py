@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.server import open_browser, running_server
+from benchmarks.server import new_tab, open_browser, running_server
 from core.rounds.answer.answer import Answer
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
@@ -42,7 +42,6 @@ GOALS_S = {"first point": (5.0, 3.0), "first estimate": (8.0, 8.0), "±25 %": (2
 ENOUGH = 0.9  # share of the sweeps
 LOOK_S = 0.05
 WARM_S = 120.0
-PATIENCE_MS = 120_000
 
 
 @dataclass
@@ -110,8 +109,7 @@ def _describe(row: Seconds, run: Run, answer: Answer | None) -> None:
 def first_chart_s(warm_s: float) -> float:
     """Return the seconds from the press in a browser, with the form's proposal, to the first chart of the sweep."""
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
-        page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-        page.set_default_timeout(PATIENCE_MS)
+        page = new_tab(browser, 1440, 900)
         page.goto(f"{server.address}/sweep")
         button = page.get_by_role("button", name="Measure this machine")
         button.wait_for()

@@ -25,9 +25,8 @@ USUAL_BYTES = 200 * 10**6
 """Memory that a case holds at its start, inherited from the program that plays it: this in the campaign, gigabytes
 among many tests.
 """
-GUARD_BYTES = (
-    3 * 10**9
-)  # address space beyond the initial one: a case that wants more is stopped before the machine swaps
+GUARD_BYTES = 3 * 10**9
+"""Address space beyond the initial one: a case that wants more is stopped before the machine swaps."""
 BUSY_S = 1.0  # of CPU time: a case with less by the end of its patience waits for something
 LOADED = 4.0  # multiple of its patience that a working case may take on a loaded machine
 POLL_S, LOOK_S = 0.002, 0.5
@@ -94,7 +93,7 @@ def _start(of: CaseClass, index: int, seed: int) -> _Child:
         (folder / "began").write_text(str(psutil.Process().memory_info().rss))
         _into(folder, of.bounded)
         findings = of.play(seed, index, (folder / "case").write_text)
-        (folder / "findings").write_text(json.dumps([findings.case, findings.found]))
+        (folder / "findings").write_text(json.dumps([findings.case, findings.violations]))
         status = 0
     except BaseException as error:  # from the campaign itself, or one that no case may raise
         (folder / "findings").write_text(json.dumps(["", [("tracebacks", f"{type(error).__name__}: {error}"[:300])]]))
@@ -156,7 +155,7 @@ def _findings(child: _Child, status: int, usage: resource.struct_rusage) -> Find
     findings = Findings()
     try:
         findings.case, violations = json.loads((child.folder / "findings").read_text())
-        findings.found = [(count, words) for count, words in violations]
+        findings.violations = [(count, words) for count, words in violations]
     except (OSError, ValueError):
         with contextlib.suppress(OSError):
             findings.case = (child.folder / "case").read_text()

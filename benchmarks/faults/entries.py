@@ -24,7 +24,7 @@ CURVES = (Curve(0.3, 0.02), Curve(0.9, 0.003))
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """The end of a command. ``error`` is what a user would see as a traceback."""
 
     status: int
@@ -33,7 +33,7 @@ class Said:
     error: str = ""
 
 
-def run(*arguments: str) -> Said:
+def run(*arguments: str) -> CommandResult:
     """Run a command and read its output back as a terminal would get it."""
     status, error = 1, ""
     with _captured() as (out, err):
@@ -44,7 +44,7 @@ def run(*arguments: str) -> Said:
         except BaseException as failure:
             place = traceback.extract_tb(failure.__traceback__)[-1]
             error = f"{type(failure).__name__}: {str(failure)[:150]} ({Path(place.filename).name}:{place.lineno})"
-    return Said(status, _text(out), _text(err), error)
+    return CommandResult(status, _text(out), _text(err), error)
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ def _text(pieces: list[bytes]) -> str:
     return b"".join(pieces).decode("utf-8", "replace")
 
 
-def check_said(result: Said, findings: Findings, statuses: Sequence[int] = (0, 1, 2)) -> None:
+def check_result(result: CommandResult, findings: Findings, statuses: Sequence[int] = (0, 1, 2)) -> None:
     """Check for no traceback, a documented exit status, one sentence per refusal, and nothing that a terminal obeys."""
     text = result.out + result.err
     if result.error or TRACEBACK in text:

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.faults import mutate, shapes
 from benchmarks.faults.cases import CaseClass, Check, Findings
 from benchmarks.faults.children import made_elsewhere
-from benchmarks.faults.entries import Said, check_said, run, simulated_workers
+from benchmarks.faults.entries import CommandResult, check_result, run, simulated_workers
 from benchmarks.faults.good import (
     changed_data,
     good_cards,
@@ -43,13 +43,13 @@ def _file(name: str, data: bytes | str) -> str:
     return name
 
 
-def _checked(findings: Findings, *arguments: str, statuses: tuple[int, ...] = (0, 1, 2)) -> Said:
+def _checked(findings: Findings, *arguments: str, statuses: tuple[int, ...] = (0, 1, 2)) -> CommandResult:
     result = run(*arguments)
-    check_said(result, findings, statuses)
+    check_result(result, findings, statuses)
     return result
 
 
-def _same(findings: Findings, result: Said, *arguments: str) -> None:
+def _same(findings: Findings, result: CommandResult, *arguments: str) -> None:
     """Check that the changed input gave the same output as the valid one."""
     good = run(*arguments)
     assert good.status == 0, good.err  # otherwise nothing would be compared

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.faults.cases import CaseClass, Findings
-from benchmarks.faults.entries import check_said, run, simulated_workers
+from benchmarks.faults.entries import check_result, run, simulated_workers
 from benchmarks.faults.planted import FaultyMachine, Planted
 from benchmarks.faults.scenarios import MAKE, numbers_of
 from core.base.schema import UserError
@@ -86,9 +86,9 @@ class Disturbed(FaultyMachine):
         self.actions = actions
 
     def strikes(self, target: int) -> bool:  # noqa: ARG002
-        if (act := self.actions.get(self.asked)) is not None:
+        if (act := self.actions.get(self.requests)) is not None:
             act()
-        self.asked += 1
+        self.requests += 1
         return False
 
 
@@ -109,7 +109,7 @@ def _sweep(random_: random.Random, findings: Findings, actions: Any) -> bool:
     longest_s = LONGEST_S + (LOCKED_S if locked else 0.0)
     store.freed()
     store.unlocked()
-    check_said(result, findings, (0, 1))
+    check_result(result, findings, (0, 1))
     findings.require(took_s <= longest_s, "over time", f"the study was held up for {took_s:.0f} s")
     _check_told(disturbed.told, _out_numbers(), findings, "--out")
     findings.require(not disturbed.open, "orphans", "a worker was not closed")
@@ -254,7 +254,7 @@ def out_on_a_full_disk(random_: random.Random, index: int, findings: Findings) -
         with simulated_workers(launch, machine):
             result = run(*SWEEP, "--no-store", "--no-trace", "--out", "out.json")
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    check_said(result, findings, (0, 1))
+    check_result(result, findings, (0, 1))
     left = Path("out.json").read_text()
     if left != old:
         try:

@@ -59,7 +59,7 @@ def requests(kind: str) -> int:
     """Return the number of requests of a study without a fault, after checking that it succeeds."""
     played = Played(MAKE[kind](), Planted())
     assert played.record is not None, f"{kind} fails without a fault: {played.error}"
-    return played.faulty.asked
+    return played.faulty.requests
 
 
 def check_played(played: Played, findings: Findings) -> None:
@@ -169,7 +169,7 @@ def cancelled(random_: random.Random, index: int, findings: Findings) -> None:
     played = _played(index, Planted("cancel", _at(random_, index)), findings)
     if played is None or played.record is None:
         return
-    late = played.faulty.asked - played.faulty.planted.at
+    late = played.faulty.requests - played.faulty.planted.at
     findings.require(late <= 2 * played.scenario.size + 2, "over time", f"{late} requests after it was cancelled")
     findings.require(played.record.status in ("cancelled", "finished"), "else", f"status {played.record.status}")
 

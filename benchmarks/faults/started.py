@@ -158,10 +158,10 @@ def written(findings: Findings) -> Run | None:
     return None
 
 
-def check_kept(findings: Findings, store: bool = True) -> Run | None:
+def check_kept(findings: Findings) -> Run | None:
     """Check that the store and ``--out`` hold the same rounds, without gaps."""
-    out, kept = written(findings), stored(findings) if store else None
-    if out is not None and store:
+    out, kept = written(findings), stored(findings)
+    if out is not None:
         count = len(kept.rounds) if kept is not None else 0
         findings.require(count == len(out.rounds), "rounds lost", f"{count} of {len(out.rounds)} rounds in the store")
     for run in (out, kept):
@@ -171,5 +171,6 @@ def check_kept(findings: Findings, store: bool = True) -> Run | None:
     return kept if kept is not None else out
 
 
-def command_data(path: str = "out.json") -> Any:
-    return json.loads(Path(path).read_text())
+def command_data() -> Any:
+    """Return what ``--out`` wrote, as plain data."""
+    return json.loads(Path("out.json").read_text())
