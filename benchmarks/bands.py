@@ -37,6 +37,7 @@ class Row:
 
 
 def judged(truth: str, count: int, sweeps: int, uneven: bool = False) -> Row:
+    """Return the row of that many targets of one kind of truth, simulated that many times."""
     right, claimed, widths, known = 0, [], [], 0
     for seed in range(sweeps):
         rng = np.random.default_rng([seed, count, list(TRUTHS).index(truth)])
@@ -54,7 +55,7 @@ def judged(truth: str, count: int, sweeps: int, uneven: bool = False) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sweeps", type=int, default=1000)
-    parser.add_argument("--uneven", action="store_true", help="3 to 6 processes, 2 to 8 rounds a cell")
+    parser.add_argument("--uneven", action="store_true", help="3 to 6 processes, 2 to 8 rounds per cell")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(f"{'truth':<26}{'targets':>8}{'right':>8}{'one named':>11}{'intervals':>11}{'high/low':>10}")

@@ -75,11 +75,12 @@ def real(times: int, budget_s: float) -> int:
         with contextlib.chdir(folder):
             for number in range(times):
                 for name, commit, against in (("the same", "HEAD~1", "HEAD~2"), ("wider", "HEAD", "HEAD~2")):
-                    wrong += _one(folder, f"{name} {number + 1}", commit, against, budget_s) and name == "the same"
+                    slower = _reports_slowdown(folder, f"{name} {number + 1}", commit, against, budget_s)
+                    wrong += slower and name == "the same"
     return wrong
 
 
-def _one(folder: Path, name: str, commit: str, against: str, budget_s: float) -> bool:
+def _reports_slowdown(folder: Path, name: str, commit: str, against: str, budget_s: float) -> bool:
     """Run one check and return True if it reported a slowdown."""
     out = folder.parent / "check.json"
     other = folder.parent / "checked-out"

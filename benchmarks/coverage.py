@@ -37,7 +37,7 @@ from simulated.sweeps import plan, sweep
 
 RESAMPLES = 200
 PROLONGED_EVERY = 4
-"""Every how many sweeps of equal targets one is continued for half as long again."""
+"""One in so many sweeps of equal targets is continued for half as long again."""
 MACHINES = {
     "quiet": QUIET_MACHINE,
     "busy": BUSY_MACHINE,

@@ -64,7 +64,7 @@ def peak_mb() -> float:
 
 def growth(numbers: list[int], rounds: int) -> tuple[bool, list[dict[str, Any]]]:
     rows = []
-    print("machines   rounds    wall s   CPU s   ms a machine   memory MB   of which before")
+    print("machines   rounds    wall s   CPU s ms per machine   memory MB   of which before")
     context = multiprocessing.get_context("spawn")
     for number in numbers:
         with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ def growth(numbers: list[int], rounds: int) -> tuple[bool, list[dict[str, Any]]]
     ratio = last["machines"] / first["machines"]
     slower = last["wall_s"] / (first["wall_s"] * ratio)
     memory = (last["after_mb"] - last["before_mb"]) / max(1.0, (first["after_mb"] - first["before_mb"]) * ratio)
-    print(f"A machine of {last['machines']:,} takes {slower:.2f} times as long as one of {first['machines']:,}.")
+    print(f"Each of {last['machines']:,} machines takes {slower:.2f} times as long as each of {first['machines']:,}.")
     return slower <= MOST_GROWTH and memory <= MOST_GROWTH, rows
 
 

@@ -99,6 +99,7 @@ class Row:
 
 
 def judged(truth: str, count: int, fleets: int) -> Row:
+    """Return the row of that many machines of one kind of truth, simulated that many times."""
     right, held, claimed, there, widths = 0, 0, 0, 0, []
     for seed in range(fleets):
         machines = machine_curve(np.random.default_rng([seed, count, list(TRUTHS).index(truth), 7]), count, truth)

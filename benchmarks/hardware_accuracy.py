@@ -122,13 +122,13 @@ def tell(fold: str) -> None:
 
 
 def relative(logs: Array) -> tuple[float, float]:
-    """Median and 90th percentile of |modelled / measured − 1|."""
+    """Return the median and 90th percentile of |modelled / measured − 1|."""
     off = np.abs(np.exp(-logs) - 1)
     return float(np.median(off)), float(np.quantile(off, 0.9))
 
 
 def groups(errors: Judged, way: str, by: str) -> Iterable[tuple[tuple[str, str, str], Judged]]:
-    """Steps held out one way, by kind, phase and card or source."""
+    """Yield the steps held out one way, by kind, phase and card or source."""
     mine = errors.where(errors.way == way)
     names = getattr(mine, by)
     keys = sorted(set(zip(mine.kind.tolist(), mine.phase.tolist(), names.tolist(), strict=True)))

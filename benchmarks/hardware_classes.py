@@ -19,19 +19,24 @@ FAMILIES = {"mlp": "dense", "dense layer": "dense", "linear operation": "dense",
 REGIONS: tuple[Region, ...] = ("launch", "bandwidth", "arithmetic")
 LIMITED = ("T4", "P4", "L4")
 CLUSTER = 0.25
-"""Power of the number of steps of one source and card by which each weighs less: between one vote a step (0), which
-counts a table of 60 rows 60 times, and one vote a table (1), which lets tables of one row decide."""
+"""Power of the number of steps of one source and card by which each weighs less: between one vote per step (0), which
+counts a table of 60 rows 60 times, and one vote per table (1), which lets tables of one row decide."""
 FEWEST = 20
 """Points below which a class has no quantiles of its own, and a kind of host no spread."""
 LENT = {"launch": "errors of dense layers, whose hosts were known"}
 ALIKE = "errors of such networks where something else limits, widened: too few published steps there"
 ALL_NETWORKS = "errors of all networks, widened: too few published steps of such a network there"
-WIDER = 1.25  # judgement
-HELD = 0.92  # of steps of a source or chip that nothing was known of, in 95 % intervals; of known ones more
-WIDEST = 1.6  # of a factor that few steps ask for
+WIDER = 1.25
+"""Factor on borrowed errors, a matter of judgement."""
+LEVEL, HELD = 0.95, 0.92
+"""Level of the intervals that are calibrated, and the share of steps of an unknown source or chip that they have to
+hold; of known ones they hold more.
+"""
+WIDEST = 1.6
+"""Largest factor on a class's bounds, since few steps ask for more."""
 AS_SEEN: Mapping[str, float] = {}
 LEAST_SHARE = 0.5
-"""Of the host in a step that tells of the host's spread."""
+"""Least share of the host in a step from which the host's spread is estimated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +65,17 @@ class Judged:
 
     @property
     def network(self) -> NDArray[np.bool_]:
-        """Whole networks, whose host is known by its kind alone."""
+        """Return a mask of the whole networks, whose host is known by its kind alone."""
         return np.isin(self.kind, NETWORKS)
 
     @property
     def limited(self) -> NDArray[np.bool_]:
-        """Power-limited cards."""
+        """Return a mask of the power-limited cards."""
         return np.isin(self.gpu, LIMITED)
 
 
 def judged(data: Data, ways: Mapping[str, HeldOut]) -> Judged:
-    """Return both ways' errors in one; steps of a source and card weigh the less the more there are."""
+    """Return the errors of both ways together; steps of a source and card weigh the less the more there are."""
     parts = []
     known = data.evidence
     for way, held_out in ways.items():
@@ -110,20 +115,20 @@ def _regions(held_out: HeldOut, at: NDArray[np.bool_]) -> Words:
 
 
 def _shares(held_out: HeldOut, at: NDArray[np.bool_]) -> Array:
-    """Return how much each region's errors count (steps × regions): :func:`core.hardware.interval.region_shares`."""
+    """Return the weights of each region's errors (steps × regions), as :func:`core.hardware.interval.region_shares`."""
     parts = np.stack([held_out.overhead_ms[at], held_out.bandwidth_ms[at], held_out.arithmetic_ms[at]], axis=1) ** 2
     return parts / parts.sum(axis=1, keepdims=True)
 
 
 def quantiles(values: Array, weights: Array, levels: tuple[float, ...]) -> Array:
-    """Weighted quantiles by linear interpolation of the cumulated weights at their middles."""
+    """Return weighted quantiles, by linear interpolation of the cumulated weights at their middles."""
     order = np.argsort(values)
     places = np.cumsum(weights[order]) - weights[order] / 2
     return np.interp(np.array(levels) * weights.sum(), places, values[order])
 
 
 def error_class(mine: Judged, wider: float = 1.0, borrowed: str | None = None) -> ErrorClass:
-    """Quantiles of a class's errors."""
+    """Return the quantiles of a class's errors."""
     medians = [np.median(mine.error[mine.gpu == gpu]) for gpu in np.unique(mine.gpu)]
     low_95, low_90, middle, high_90, high_95 = quantiles(mine.error, mine.weight, (0.025, 0.05, 0.5, 0.95, 0.975))
     return ErrorClass(
@@ -183,20 +188,19 @@ def _widened(original: ErrorClass, factor: float) -> ErrorClass:
     return original.model_copy(update={name: factor * getattr(original, name) for name in bounds_of})
 
 
-def calibrated(errors: Judged, level: float = 0.95, held: float = HELD) -> dict[str, float]:
-    """Return by family the factor on the classes' bounds with which intervals of ``level`` hold the share ``held`` of
-    whole networks of other folds.
+def calibrated(errors: Judged) -> dict[str, float]:
+    """Return by family the factor on the classes' bounds with which intervals hold enough networks of other folds.
 
-    A new source or chip is off by more than the steps of the others scatter. Only steps that the device decides count;
-    hosts have spreads of their own.
+    :data:`LEVEL` and :data:`HELD` say how many. A new source or chip is off by more than the steps of the others
+    scatter. Only steps that the device decides count; hosts have spreads of their own.
     """
-    low, high = without_own_fold(errors, level)
+    low, high = without_own_fold(errors, LEVEL)
     needed = np.where(errors.error >= 0, errors.error / high, errors.error / low)
     made = {}
     for family in ("dense", *NETWORKS_LIKE):
         mine = errors.network & (errors.family == family) & (errors.host_share < LEAST_SHARE)
         ways = [mine & (errors.way == way) for way in np.unique(errors.way)]
-        factors = [quantiles(needed[at], errors.weight[at], (held,))[0] for at in ways if at.any()]
+        factors = [quantiles(needed[at], errors.weight[at], (HELD,))[0] for at in ways if at.any()]
         made[family] = min(WIDEST, max(1.0, *factors)) if factors else 1.0
     return made
 
@@ -223,7 +227,7 @@ def spreads(errors: Judged, level: float) -> dict[str, float]:
 def bounds(
     errors: Judged, by: Mapping[str, ErrorClass], spread: Mapping[str, float], level: float
 ) -> tuple[Array, Array]:
-    """Log bounds of each step's interval as a user would be given it: its class's, and its kind of host's spread."""
+    """Return the log bounds of each step's interval as a user gets it, by its class and its kind of host's spread."""
     low, high = np.zeros(len(errors.error)), np.zeros(len(errors.error))
     keys = np.stack([errors.family, errors.phase, errors.limited.astype(str), errors.network.astype(str)], axis=1)
     for family, mode, limited, assumed in np.unique(keys, axis=0):

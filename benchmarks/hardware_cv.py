@@ -43,7 +43,7 @@ NOTEBOOK_FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Evidence to fit to and to judge by."""
+    """Evidence for fitting and for judging."""
 
     evidence: Evidence
     cards: Mapping[str, GpuSpec]
@@ -51,7 +51,7 @@ class Data:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Steps that are fitted to and judged."""
+        """Return a mask of the steps that are fitted to and judged."""
         known = self.evidence
         return ~(np.isin(known.gpu, list(NEVER_FITTED)) | known.tiny | known.bound)
 
@@ -84,7 +84,7 @@ def network_rows() -> list[NetworkRow]:
 
 
 def fitted_without(data: Data, without: NDArray[np.bool_], start: Array | None = None) -> tuple[Array, Fitted]:
-    """Constants by every usable step but those."""
+    """Fit constants to every usable step except the marked ones."""
     few = sampled(data.evidence, without | ~data.usable)
     return fit(few, data.cards, data.hosts, start)
 
@@ -122,7 +122,7 @@ def _times(host: MachineHost, factor: float) -> MachineHost:
 
 
 def by_chip(data: Data) -> dict[str, NDArray[np.bool_]]:
-    """Folds: all cards that carry a chip, or that are nearly alike."""
+    """Return the folds: all cards that carry the same chip, or nearly the same."""
     return {name: np.isin(data.evidence.gpu, cards) for name, cards in CHIPS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Fits the hardware model's constants to published steps, and predicts steps with them, many at a time."""
+"""Fit the hardware model's constants to published steps, and predict steps with them, many at a time."""
 
 from __future__ import annotations
 
@@ -86,8 +86,9 @@ PARAMETERS: dict[str, tuple[float, float, float]] = {
 
 @dataclass(frozen=True)
 class MachineHost:
-    """A machine's host in ms: each step, each operation, each compiled step, the loop of ``fit``, each operation
-    run eagerly."""
+    """Costs of a machine's host in ms: per step, per operation, per compiled step, per step of ``fit``, per eager
+    operation.
+    """
 
     step_ms: float
     op_ms: float
@@ -118,7 +119,10 @@ class Predicted:
 
 
 def fitted_of(values: Iterable[float]) -> Fitted:
-    """Constants of the parameters' values, in the order of :data:`PARAMETERS`. Assumed ones follow from fitted ones."""
+    """Return the constants of the parameters' values, in the order of :data:`PARAMETERS`.
+
+    Constants that are assumed follow from fitted ones.
+    """
     by_name = dict(zip(PARAMETERS, map(float, values), strict=True))
     taken: dict[str, dict[str, float]] = {"arithmetic": {}, "bandwidth": {}, "limited": {}}
     for name, value in by_name.items():
@@ -155,7 +159,10 @@ def fitted_of(values: Iterable[float]) -> Fitted:
 
 
 def _shares(share: dict[str, float]) -> dict[str, float]:
-    """Depthwise convolutions do without tensor cores; classes without a share of their own have dense layers'."""
+    """Return the shares of the peak with the assumed ones.
+
+    Depthwise convolutions do without tensor cores; classes without a share of their own have that of dense layers.
+    """
     shares = dict(share)
     shares["grouped/tf32"] = share["grouped/half"]
     shares |= {f"depthwise/{peak}": share["depthwise/fp32"] for peak in ("tf32", "half")}
@@ -287,7 +294,7 @@ def _vote(evidence: Evidence) -> NDArray[np.str_]:
 def fit(
     evidence: Evidence, cards: Mapping[str, GpuSpec], hosts: Mapping[str, MachineHost], start: Array | None = None
 ) -> tuple[Array, Fitted]:
-    """Parameters with the least robust sum of squared log errors, each source and card weighing the same."""
+    """Return the parameters with the least robust sum of squared log errors; each source and card weighs the same."""
     logs = np.log(evidence.measured_ms)
     _, index, counts = np.unique(_vote(evidence), return_inverse=True, return_counts=True)
     network = np.isin(evidence.family, NETWORKS)
@@ -311,7 +318,10 @@ NETWORK_WEIGHT = 3.0
 def robust_least_squares(
     residuals: Callable[[Array], Array], start: Array, low: Array, high: Array, weights: Array
 ) -> Array:
-    """Levenberg–Marquardt on iteratively reweighted squares (pseudo-Huber loss of scale :data:`SCALE`), in a box."""
+    """Return the minimum in a box, by Levenberg–Marquardt on iteratively reweighted squares.
+
+    The loss is pseudo-Huber of scale :data:`SCALE`.
+    """
     x, damping = np.clip(start, low, high), 1e-2
 
     def cost(r: Array) -> float:

@@ -1,7 +1,7 @@
-"""Compare the model that ships with the one before it, as a user is given each: on published steps of whole networks.
+"""Compare the model that ships with the one before it, on published steps of whole networks as a user is given them.
 
-Both see the same steps, with the conditions that the source names and with none named (the model before then took Keras
-on a desktop). The constants of the one that ships know these steps, those of the one before know 498 of them. The
+Both models get the same steps, with the conditions that the source names and with none named, when the earlier model
+assumed Keras on a desktop. The constants that ship were fitted to these steps, the earlier ones to 498 of them. The
 earlier model's figures are in ``evidence/model_2026_11_22.json.gz``: what commit 0b41051 gives for each step.
 
     python -m benchmarks.hardware_given

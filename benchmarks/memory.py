@@ -94,7 +94,7 @@ class Cell:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=int, default=len(CELLS), help="so many cells, from the first")
+    parser.add_argument("--only", type=int, default=len(CELLS), help="number of cells, from the first")
     parser.add_argument("--limit-gb", type=float, default=1.5, help="limit of the searches; 0: none")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for each search")
     options = parser.parse_args()

@@ -2,7 +2,7 @@
 
 Linux only: /proc separates the engine's threads from those of the page. The server's part of the page is its whole
 CPU time without that of the threads that live as long as the sweep, except the event loop's; Streamlit's scripts run
-in threads of a moment.
+in short-lived threads.
 """
 
 from __future__ import annotations

@@ -5,20 +5,20 @@
     python -m benchmarks.polling --use [--sweeps 2] [--budget 45]
 
 With --use the page stays open during whole sweeps and only CPU time is counted, in the pauses that the engine makes for
-its pages and between them, which other programs disturb little. Else:
+its pages and between them, which other programs disturb little. Otherwise:
 
 A real server, a real browser (Chromium), a real sweep started through the page. While it runs, the browser alternates
 every few seconds between *open* (redrawing in pauses as it does in front of a user) and *closed*: all its processes
 are suspended, so that the server goes on headless, without the load that opening a page again would put into the next
 rounds. The store's count of rounds is noted at each change; the round in flight at that moment is dropped. A pair is
 two neighbouring stretches of rounds in different states in the same worker processes; its ratio, open over closed, is
-taken batch by batch. The interval comes from resampling pairs, and sweeps go on, at most as many as --most says, until
+taken batch by batch. The interval comes from resampling pairs, and sweeps are repeated, at most --most of them, until
 both targets' intervals lie below 1.03 (looking after every sweep makes their 95 % somewhat optimistic). What fell due
 while the page was suspended is done at once, so that every open stretch holds a redraw of the charts, which is more
 often than a user causes.
 
-On two cores the browser itself competes with a target of two threads, so beside the ratio stand the CPU seconds a
-second that server and browser use in both states.
+On two cores the browser itself competes with a target of two threads, so the CPU seconds per second that
+server and browser use in both states stand beside the ratio.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def main() -> None:
         good = "met" if of.is_shown else "not shown" if of.low <= GOAL else "not met"
         print(f"{of.target:<17} {of.pairs:>5} {of.ratio:>12.3f}  {of.low:.3f} to {of.high:.3f}   {good}")
     use = {state: _total([log.use[state] for log in logs]) for state in ("open", "closed")}
-    print("CPU seconds a second   server  browser")
+    print("CPU seconds per second server  browser")
     for state, total in use.items():
         print(f"{state:<20} {total.server_s / total.wall_s:>8.2f} {total.browser_s / total.wall_s:>8.2f}")
     print(f"page open and polling over headless, both targets (goal at most {GOAL}, interval below {SHOWN}): "

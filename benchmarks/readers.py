@@ -140,7 +140,7 @@ def run_shapes() -> Iterator[Shape]:
             yield Shape(f"run: {name}, {command[2]}", ".json", make, command)
 
     both = (VERDICT, REPORT)
-    yield from shape("a process a round", repeated("rounds", lambda i: one_round(i, 1 + i % 7, i)), *both)
+    yield from shape("one process per round", repeated("rounds", lambda i: one_round(i, 1 + i % 7, i)), *both)
     yield from shape("5,000 processes", repeated("rounds", lambda i: one_round(i, 1 + i % 7, (i // 7) % 5000)), *both)
     yield from shape(
         "5,000 processes at 1,000 batches",
@@ -152,7 +152,7 @@ def run_shapes() -> Iterator[Shape]:
         repeated("rounds", lambda i: one_round(i, 1 + i % 1000, (i // 1000) % 30)),
         *both,
     )
-    yield from shape("a pass a round", repeated("rounds", lambda i: one_round(i, 1 + i % 7, 0, pass_index=i)))
+    yield from shape("one pass per round", repeated("rounds", lambda i: one_round(i, 1 + i % 7, 0, pass_index=i)))
     yield from shape("neighbours", repeated("rounds", lambda i: ROUND_OF % (i, BUSIEST)))
     yield from shape("no pairs", repeated("rounds", lambda i: one_round(i, 1 + i % 7, i, both=False)), *both)
     yield from shape("one cell", repeated("rounds", lambda i: one_round(i, 8, 0)), *both)
@@ -208,12 +208,12 @@ def csv_shapes() -> Iterator[Shape]:
         noise = random.Random(i).uniform(0.9, 1.1)
         return f"{'ab'[t]},{1 + n % batches},{n},{(n // batches) % processes},{noise * (1 + t):.4f}"
 
-    yield from shape("a process a round", head, lambda i: row(i, 1, 10**9))
-    yield from shape("a process a round at 7 batches", head, lambda i: row(i, 7, 10**9))
+    yield from shape("one process per round", head, lambda i: row(i, 1, 10**9))
+    yield from shape("one process per round at 7 batches", head, lambda i: row(i, 7, 10**9))
     yield from shape("100 processes at 1,000 batches", head, lambda i: row(i, 1000, 100))
     yield from shape("one process at 1,000 batches", head, lambda i: row(i, 1000, 1))
-    yield from shape("a batch a row", head, lambda i: f"a,{1 + i % 65536},{i},0,1")
-    yield from shape("a target a row", head, lambda i: f"t{i},1,{i},0,1", VERDICT)
+    yield from shape("one batch per row", head, lambda i: f"a,{1 + i % 65536},{i},0,1")
+    yield from shape("one target per row", head, lambda i: f"t{i},1,{i},0,1", VERDICT)
     yield from shape("two rows, one column each byte", head + "," * (MAX_BYTES - 500), lambda _: "a", VERDICT)
     wide = head + "," * 5_000
     yield from shape("wide rows", wide, lambda i: f"a,1,{i},0,1" + "," * 5_000, VERDICT)

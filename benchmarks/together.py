@@ -3,8 +3,8 @@
     python -m benchmarks.together [--case alike|unlike] [--starts 4] [--rounds 6] [--json FILE]
 
 Linux only. Two worker processes, each bound to half of the cores, stand for two devices; in the case *unlike* one of
-them computes in mixed bfloat16, which takes another time. First come the curves: each half with the other idle, and
-with the other busy, in rounds of random order. From the idle curves ``best_splits`` computes how to divide a batch and
+them computes in mixed bfloat16, whose steps take a different time. First come the curves: each half with the other
+idle, and with the other busy, in rounds of random order. From the idle curves ``best_splits`` computes how to divide a batch and
 the maximum gain. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of the best
 split each alone, that split on both at once, half the batch on each at once. *At once*: both workers are told to run
 their blocks, and the round ends with the slower one; once with one such barrier per block, and once with one after

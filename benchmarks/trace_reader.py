@@ -1,4 +1,4 @@
-"""Time and memory of reading profiler traces: synthetic ones of a size, and growth with a trace's parts.
+"""Time and memory of reading profiler traces: synthetic ones of a given size, and growth with a trace's parts.
 
     python -m benchmarks.trace_reader [--megabytes 25 100] [--no-growth] [--json out.json]
 
@@ -43,10 +43,10 @@ def peak_mb():
 before_mb, began = peak_mb(), time.process_time()
 trace = read(Path(sys.argv[1]))
 read_s, read_mb = time.process_time() - began, peak_mb()
-found = report(trace)
+answer = report(trace)
 total_s = time.process_time() - began
 events = sum(len(line.events) for line in trace.lines)
-numbers = {"events": events, "steps": len(found.devices[0].steps), "kernels": found.devices[0].kernels}
+numbers = {"events": events, "steps": len(answer.devices[0].steps), "kernels": answer.devices[0].kernels}
 memory = {"before_mb": before_mb, "read_mb": read_mb, "peak_mb": peak_mb()}
 print(json.dumps(numbers | memory | {"read_s": read_s, "report_s": total_s - read_s}))
 """
