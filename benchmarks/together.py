@@ -4,12 +4,12 @@
 
 Linux only. Two worker processes, each bound to half of the cores, stand for two devices; in the case *unlike* one of
 them computes in mixed bfloat16, whose steps take a different time. First come the curves: each half with the other
-idle, and with the other busy, in rounds of random order. From the idle curves ``best_splits`` computes how to divide a batch and
-the maximum gain. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of the best
-split each alone, that split on both at once, half the batch on each at once. *At once*: both workers are told to run
-their blocks, and the round ends with the slower one; once with one such barrier per block, and once with one after
-every step. No gradients are summed. Each start of the workers is one observation; intervals are 95 % t intervals over
-starts.
+idle, and with the other busy, in rounds of random order. From the idle curves ``best_splits`` computes how to divide a
+batch and the maximum gain. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of
+the best split each alone, that split on both at once, half the batch on each at once. *At once*: both workers are told
+to run their blocks, and the round ends with the slower one; once with one such barrier per block, and once with one
+after every step. No gradients are summed. Each start of the workers is one observation; intervals are 95 % t intervals
+over starts.
 
 All of that is done twice, with the time of the clock and with the CPU time of the workers, which excludes time that
 other programs take from a core. A barrier after every step waits outside of the workers, so that it is timed by the
