@@ -59,7 +59,8 @@ class Data:
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Log errors (measured / modelled) of steps by constants that were fitted without them, with what the model says
-    of each: overhead, arithmetic and bandwidth in ms, and how its log step time moves with that of the host."""
+    of each: overhead, arithmetic and bandwidth in ms, and how its log step time moves with that of the host.
+    """
 
     error: Array
     overhead_ms: Array

@@ -100,7 +100,8 @@ class MachineHost:
 class Fitted(NamedTuple):
     """Constants and hosts by kind; and two that explain old measurements and enter no prediction: what one step of a
     sum takes in products of few rows with cuBLAS of 2017 and 2018, which no card shows with today's libraries, and how
-    host and device join where TensorFlow 1 waits for the device after each step."""
+    host and device join where TensorFlow 1 waits for the device after each step.
+    """
 
     constants: Constants
     old_depth_ns: float

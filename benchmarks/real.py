@@ -19,7 +19,7 @@ from core.workload.spec import Target
 
 
 @contextmanager
-def real_tools(*targets: Target, report: Callable[[Progress], object] = lambda _: None) -> Iterator[StudyTools]:
+def real_tools(*targets: Target, report: Callable[[Progress], None] = lambda _: None) -> Iterator[StudyTools]:
     """Yield the tools for studies of these targets, one after the other; ``report`` receives their progress."""
     with watching(InterferenceSampler, targets) as interference:
         yield StudyTools(launch_processes, WallClock(), threading.Event(), interference, report)

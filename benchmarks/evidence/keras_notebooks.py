@@ -25,7 +25,6 @@ Rows are converted by these rules, stated before any row was compared with the m
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections import Counter
@@ -34,7 +33,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.evidence.build_keras import NotRebuilt, network_of
-from benchmarks.evidence.rows import FOLDER, Kind, LeftOut, NetworkRow, left_out
+from benchmarks.evidence.rows import FOLDER, Kind, LeftOut, NetworkRow, left_out, read_csv
 from core.hardware.host import Build, Conditions, HostKind
 from core.networks.families import Network
 from core.networks.families.graph_network import GraphNetwork
@@ -104,7 +103,7 @@ def rows() -> tuple[Row, ...]:
         FileNotFoundError: The published data are not beside the checkout.
     """
     gpu_rows: list[dict[str, str]] = []
-    for row in csv.DictReader(FILE.read_text(encoding="utf-8").splitlines()):
+    for row in read_csv(FILE):
         if row["architecture"] == "same net as the row above":
             row |= {name: gpu_rows[-1][name] for name in ("architecture", "params")}
         if row["device_type"] == "gpu":

@@ -7,8 +7,6 @@ user's machine, and those steps are left out of the errors.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evidence.rows import FOLDER
+from benchmarks.evidence.rows import FOLDER, read_csv
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Peak
 from core.hardware.work import OpClass, blocks
@@ -140,12 +138,6 @@ def available() -> bool:
     return FOLDER.is_dir()
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    path = FOLDER / name
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return list(csv.DictReader(data.decode("utf-8").splitlines()))
-
-
 def _numbers(rows: Iterable[Mapping[str, str]], name: str) -> Array:
     return np.array([float(row[name]) for row in rows])
 
@@ -166,7 +158,7 @@ TINY_PARAMETERS = 60_000
 
 def dense_layers() -> list[Points]:
     """Read one Dense layer in TensorFlow 1, forward and in training: CDECatapult/ml-performance-prediction."""
-    rows = [row for row in _rows("justus_dense_tf1_fp32.csv.gz") if row["device"] in CATALOGUE_NAMES]
+    rows = [row for row in read_csv(FOLDER / "justus_dense_tf1_fp32.csv.gz") if row["device"] in CATALOGUE_NAMES]
     forward = [row for row in rows if row["optimizer"] == "None(fwd only)"]
     training = [row for row in rows if row["optimizer"] in TF1_UPDATES]
     return [_dense(forward, training=False), _dense(training, training=True)]
@@ -236,7 +228,7 @@ def _products(
 
 def linear_operations() -> list[Points]:
     """Read one Linear layer's forward product in PyTorch 2.1, float32 without TF32: sitar-lab/NeuSight."""
-    rows = list({tuple(row.items()): row for row in _rows("neusight_op_linear.csv.gz")}.values())
+    rows = list({tuple(row.items()): row for row in read_csv(FOLDER / "neusight_op_linear.csv.gz")}.values())
     m, n, k = (_numbers(rows, name) for name in "MNK")
     times = _numbers(rows, "latency_ms")
     return [_products(rows, "linear (NeuSight)", "linear operation", (m, n, k), times, "fp32", 4, host="Device")]
@@ -250,7 +242,7 @@ def elementwise_operations() -> list[Points]:
     reads = dict.fromkeys(("add", "mul", "pow", "div"), 3) | dict.fromkeys(
         ("addu", "mulu", "powu", "divu", "relu", "gelu", "tanh"), 2
     )
-    rows = [row for row in _rows("neusight_op_elementwise.csv.gz") if row["OPName"] in reads]
+    rows = [row for row in read_csv(FOLDER / "neusight_op_elementwise.csv.gz") if row["OPName"] in reads]
     values = _numbers(rows, "B") * _numbers(rows, "H")
     touched = np.array([reads[row["OPName"]] for row in rows])
     ones = np.ones_like(values)
@@ -279,7 +271,7 @@ def deepbench_products() -> list[Points]:
     for precision, peak, width in (("Float", "fp32", 4), ("16 bit inputs, 16 bit multiplication", "half", 2)):
         rows = [
             row
-            for row in _rows("deepbench_gemm.csv.gz")
+            for row in read_csv(FOLDER / "deepbench_gemm.csv.gz")
             if row["suite"] == "train"
             and row["precision"].startswith(precision)
             and row["device"] in CATALOGUE_NAMES
@@ -295,7 +287,7 @@ def deepbench_products() -> list[Points]:
 
 def token_products() -> list[Points]:
     """Read matrix products of language models in float16 over 1 to 4096 rows: microsoft/vidur."""
-    rows = _rows("vidur_gemm_fp16_token_sweep.csv.gz")
+    rows = read_csv(FOLDER / "vidur_gemm_fp16_token_sweep.csv.gz")
     points = []
     for name in ("attn_post_proj_ms", "mlp_up_proj_ms", "mlp_down_proj_ms"):
         rows_, width, wide = _numbers(rows, "num_tokens"), _numbers(rows, "n_embd"), _numbers(rows, "n_expanded_embd")

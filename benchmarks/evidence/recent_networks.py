@@ -9,7 +9,6 @@ catalogue cannot describe. Every rule was stated before any error of a model was
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from benchmarks.evidence.build_vendor import WORDS, application, encoder, network, resnet, vision_transformer
-from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow, Outcome, Rule, left_out, used
+from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow, Outcome, Rule, left_out, read_csv, used
 from benchmarks.evidence.vendor_limits import beyond_the_card
 from core.hardware.host import Build, Conditions, HostKind
 from core.networks.families import Network
@@ -104,10 +103,9 @@ def _everything() -> tuple[Outcome, ...]:
 
 
 def _file(name: str, way: Way) -> Iterator[Outcome]:
-    with (RECENT / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        for record in csv.DictReader(file):
-            source = re.split(r"[@:(]", record["source"])[0].strip()
-            yield source, _row(name, source, record, way)
+    for record in read_csv(RECENT / f"{name}.csv"):
+        source = re.split(r"[@:(]", record["source"])[0].strip()
+        yield source, _row(name, source, record, way)
 
 
 def _row(name: str, source: str, record: Record, way: Way) -> NetworkRow | Rule:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,6 +48,13 @@ class LeftOut:
     source: str
     rule: str
     rows: int
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a published table, compressed or not."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 Rule = str

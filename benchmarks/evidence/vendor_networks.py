@@ -11,8 +11,6 @@ counts them.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -20,7 +18,7 @@ from statistics import median
 from typing import Literal
 
 from benchmarks.evidence.build_vendor import TRANSFORMERS, network
-from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow, Outcome, Rule, left_out, used
+from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow, Outcome, Rule, left_out, read_csv, used
 from benchmarks.evidence.vendor_limits import beyond_the_card
 from core.hardware.host import Build, Conditions
 from core.workload.spec import Execution, Mode, Optimizer, Precision, Target, Workload
@@ -138,12 +136,6 @@ def _half_as_fast(rows: list[NetworkRow]) -> set[tuple[str, ...]]:
     return {sweep for sweep, sweep_ratios in ratios.items() if median(sweep_ratios) > TWICE}
 
 
-def _records(name: str) -> list[dict[str, str]]:
-    opened = gzip.open if name.endswith(".gz") else open
-    with opened(FOLDER / name, "rt", encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def _row(
     source: str, machine: str, name: str, card: str, mode: Mode, optimizer: Optimizer, precision: Precision,
     execution: Execution, batch: int, step_ms: float, relative: float, fed: bool = False,
@@ -216,7 +208,7 @@ def _nvidia(row: Record, name: str, mode: Mode, batch: int) -> NetworkRow:
 
 
 def _inference() -> Iterator[Outcome]:
-    rows = _records(INFERENCE_FILE)
+    rows = read_csv(FOLDER / INFERENCE_FILE)
     for row in rows:
         source = NVIDIA.format(row["framework"])
         if row["flag"].startswith("suspicious"):
@@ -240,7 +232,7 @@ def _falls_after(row: Record, rows: list[dict[str, str]]) -> bool:
 
 
 def _training() -> Iterator[Outcome]:
-    for row in _records(TRAINING_FILE):
+    for row in read_csv(FOLDER / TRAINING_FILE):
         source = NVIDIA.format(row["framework"])
         if row["n_gpus"] != "1.0":
             yield source, MANY_GPUS
@@ -260,7 +252,7 @@ TENTHS = 0.05
 
 def _tensorflow() -> Iterator[Outcome]:
     """Yield tf_cnn_benchmarks of May 2017: training by gradient descent in single precision, in graphs."""
-    for row in _records(TENSORFLOW_FILE):
+    for row in read_csv(FOLDER / TENSORFLOW_FILE):
         if row["n_gpus"] != "1":
             yield TENSORFLOW, MANY_GPUS
         elif row["data"] != "synthetic":
@@ -283,7 +275,7 @@ def _avik() -> Iterator[Outcome]:
     a fused descent.
     """
     phases: tuple[tuple[Literal["infer_ms", "total_ms"], Mode], ...] = (("infer_ms", "infer"), ("total_ms", "train"))
-    for row in _records(AVIK_FILE):
+    for row in read_csv(FOLDER / AVIK_FILE):
         for column, mode in phases:
             if row["device_type"] != "gpu":
                 yield AVIK, A_CPU
@@ -300,7 +292,7 @@ def _lambda() -> Iterator[Outcome]:
 
     Strict float32 is impossible: 433 sequences per second of BERT-base on an H100 are 92 TFLOP/s of its 67.
     """
-    for row in _records(LAMBDA_FILE):
+    for row in read_csv(FOLDER / LAMBDA_FILE):
         batches = LAMBDA_BATCHES.get((row["model"], row["precision"]), {})
         batch = batches.get(next((part for part in row["gpu"].split("_") if part.endswith("GB")), ""))
         if row["n_gpus"] != "1":
