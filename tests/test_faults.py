@@ -74,7 +74,7 @@ def test_a_cell_that_says_something_else_than_without_the_fault_is_found(monkeyp
 
 
 @pytest.mark.parametrize(
-    ("said", "count"),
+    ("result", "count"),
     [
         (CommandResult(1, "", "Traceback (most recent call last):\nKeyError: 1"), "tracebacks"),
         (CommandResult(1, "", "", "KeyError: 1"), "tracebacks"),
