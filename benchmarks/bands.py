@@ -37,16 +37,17 @@ class Row:
 
 
 def judged(truth: str, count: int, sweeps: int, uneven: bool = False) -> Row:
+    """Return the row of that many targets of one kind of truth, simulated that many times."""
     right, claimed, widths, known = 0, [], [], 0
     for seed in range(sweeps):
         rng = np.random.default_rng([seed, count, list(TRUTHS).index(truth)])
         curves = TRUTHS[truth](rng, count)
-        found = find_fastest(simulated(curves, rng, uneven), count, 0.05)
-        right += not wrong(found, curves)
-        octaves = [(math.log2(b.to_batch / b.from_batch), len(b.targets) == 1) for b in found.bands]
+        answer = find_fastest(simulated(curves, rng, uneven), count, 0.05)
+        right += not wrong(answer, curves)
+        octaves = [(math.log2(b.to_batch / b.from_batch), len(b.targets) == 1) for b in answer.bands]
         claimed.append(sum(o for o, single in octaves if single) / sum(o for o, _ in octaves))
-        known += len(found.boundaries)
-        widths += [b.high / b.low for b in found.boundaries if b.low is not None and b.high is not None]
+        known += len(answer.boundaries)
+        widths += [b.high / b.low for b in answer.boundaries if b.low is not None and b.high is not None]
     width = float(np.median(widths)) if widths else None
     return Row(truth, count, sweeps, right / sweeps, float(np.mean(claimed)), len(widths) / sweeps, width)
 

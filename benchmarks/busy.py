@@ -28,7 +28,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -39,7 +38,7 @@ from typing import Any
 from benchmarks.busy_table import print_table
 from benchmarks.equal_server import sweep_on_page
 from benchmarks.neighbours import OPEN_PAGE, SCRIPTS, planted
-from core.machine.interference import InterferenceSampler
+from benchmarks.real import real_tools
 from core.machine.lock import Busy, machine_lock
 from core.rounds.answer.analyse import analyse
 from core.rounds.answer.more_time import extended
@@ -48,11 +47,9 @@ from core.rounds.run import Run
 from core.studies.progress import Progress
 from core.studies.resolution.answer import EQUIVALENT, half_widths
 from core.studies.resolution.record import resolution_plan
-from core.studies.runner import Cancelled, StudyFailed, StudyTools, watching
+from core.studies.runner import Cancelled, StudyFailed
 from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
-from core.worker.clock import WallClock
-from core.worker.process import launch_processes
 from core.workload.spec import Target, Workload, parse_batches
 
 ROOT = Path(__file__).parents[1]
@@ -106,14 +103,14 @@ def is_false(claims: Collection[str]) -> bool:
 
 def cases(what: Collection[str], neighbours: Collection[str], pairs: Collection[str]) -> list[Case]:
     """Return every condition that the campaign visits."""
-    found = []
+    conditions = []
     for neighbour in neighbours:
-        found += [Case("aa", pair, neighbour, s) for pair in EQUAL for s in AA_BUDGETS_S]
+        conditions += [Case("aa", pair, neighbour, s) for pair in EQUAL for s in AA_BUDGETS_S]
         if neighbour in FEWER:
-            found += [Case("power", pair, neighbour, POWER_S) for pair in PAIRS]
-            found += [Case("reference", pair, neighbour, REFERENCE_S) for pair in PAIRS]
-            found += [Case("precision", pair, neighbour, PRECISION_S) for pair in EQUAL]
-    return [case for case in found if case.what in what and case.pair in pairs]
+            conditions += [Case("power", pair, neighbour, POWER_S) for pair in PAIRS]
+            conditions += [Case("reference", pair, neighbour, REFERENCE_S) for pair in PAIRS]
+            conditions += [Case("precision", pair, neighbour, PRECISION_S) for pair in EQUAL]
+    return [case for case in conditions if case.what in what and case.pair in pairs]
 
 
 def next_case(wanted: list[Case], done: Counter[Case]) -> Case:
@@ -141,8 +138,7 @@ def measure(run: Run) -> tuple[Run, Looks]:
     """Measure a run, or continue one that has rounds, and collect its claims meanwhile."""
     looks = Looks()
     assert run.plan is not None
-    with watching(InterferenceSampler, run.plan.targets) as interference:
-        tools = StudyTools(launch_processes, WallClock(), threading.Event(), interference, looks.report)
+    with real_tools(*run.plan.targets, report=looks.report) as tools:
         return run_sweep(tools, run), looks
 
 
@@ -219,16 +215,16 @@ def equal_line(case: Case, run: Run, looks: Looks) -> tuple[dict[str, Any], Run]
 
 def seconds_to_precise(run: Run) -> dict[int, float | None]:
     """Return the seconds after which each batch stayed within the required precision, at looks every ``LOOK_S``."""
-    found: dict[int, float | None] = dict.fromkeys(PRECISION_BATCHES)
+    precise_from_s: dict[int, float | None] = dict.fromkeys(PRECISION_BATCHES)
     for look in range(1, math.ceil(run.elapsed_s / LOOK_S) + 1):
         part = cut(run, look * LOOK_S)
         halves = half_widths(part) if part.rounds else {}
-        for batch, since_s in found.items():
+        for batch, since_s in precise_from_s.items():
             if halves.get(batch, math.inf) > PRECISE:
-                found[batch] = None
+                precise_from_s[batch] = None
             elif since_s is None:
-                found[batch] = look * LOOK_S
-    return found
+                precise_from_s[batch] = look * LOOK_S
+    return precise_from_s
 
 
 def crossovers_in(run: Run) -> list[tuple[float, float | None, float | None, str]]:

@@ -112,17 +112,17 @@ def _reference(lines: list[Line]) -> None:
     """Print how many claimed crossover intervals contain the crossover of the other starts."""
     rows = []
     for key, group in _grouped(lines, lambda line: (line["pair"], line["neighbour"])):
-        claimed = [(tuple(one), line) for line in group for one in line["tested"] if one[1] is not None]
-        found = [(one, _nearest(one, line["reference"])) for one, line in claimed]
-        scored = [(one, other) for one, other in found if other is not None]
-        held = sum(one[1] <= other[0] <= one[2] for one, other in scored)
-        agree = sum(_agrees(one, other) for one, other in scored)
+        claimed = [(tuple(crossing), line) for line in group for crossing in line["tested"] if crossing[1] is not None]
+        matched = [(crossing, _nearest(crossing, line["reference"])) for crossing, line in claimed]
+        scored = [(crossing, other) for crossing, other in matched if other is not None]
+        held = sum(crossing[1] <= other[0] <= crossing[2] for crossing, other in scored)
+        agree = sum(_agrees(crossing, other) for crossing, other in scored)
         against = sum(
             other is None and line["reference_kind"] == "ahead"
-            for (_, line), (_, other) in zip(claimed, found, strict=True)
+            for (_, line), (_, other) in zip(claimed, matched, strict=True)
         )
         count = len(scored) + against
-        width = f"{statistics.median(one[2] / one[1] for one, _ in claimed):.2f}" if claimed else "–"
+        width = f"{statistics.median(crossing[2] / crossing[1] for crossing, _ in claimed):.2f}" if claimed else "–"
         shares = (f"{held / count:.0%}", f"{agree / count:.0%}") if count else ("–", "–")
         rows.append((*key, len(group), len(claimed), count, *shares, width))
     header = ("pair", "neighbour", "sweeps", "claimed", "with a reference", "hold its estimate",
@@ -130,15 +130,15 @@ def _reference(lines: list[Line]) -> None:
     _rows(header, rows)
 
 
-def _nearest(one: tuple[Any, ...], others: Sequence[Sequence[Any]]) -> Sequence[Any] | None:
+def _nearest(crossing: tuple[Any, ...], others: Sequence[Sequence[Any]]) -> Sequence[Any] | None:
     """Return the nearest crossover of the reference to the same target; None without one."""
-    alike = [other for other in others if other[3] == one[3]]
-    return min(alike, key=lambda other: abs(math.log(other[0] / one[0])), default=None)
+    alike = [other for other in others if other[3] == crossing[3]]
+    return min(alike, key=lambda other: abs(math.log(other[0] / crossing[0])), default=None)
 
 
-def _agrees(one: Sequence[Any], other: Sequence[Any]) -> bool:
+def _agrees(crossing: Sequence[Any], other: Sequence[Any]) -> bool:
     """Check that two crossovers differ by no more than their intervals allow, added in quadrature."""
-    before, after = sorted((one, other), key=lambda each: float(each[0]))
+    before, after = sorted((crossing, other), key=lambda each: float(each[0]))
     if before[2] is None or after[1] is None:
         return True
     reach = math.hypot(math.log(before[2] / before[0]), math.log(after[0] / after[1]))

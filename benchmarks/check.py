@@ -58,10 +58,10 @@ def simulated(checks: int) -> int:
     wrong = 0
     for name, ratio, batches in CASES:
         plan = check_plan(batches=batches)
-        found = Counter(check_answer(checked(check_machine(ratio, seed=s), plan)).verdict for s in range(checks))
-        shares = ", ".join(f"{verdict} {100 * count / checks:.1f} %" for verdict, count in found.most_common())
+        verdicts = Counter(check_answer(checked(check_machine(ratio, seed=s), plan)).verdict for s in range(checks))
+        shares = ", ".join(f"{verdict} {100 * count / checks:.1f} %" for verdict, count in verdicts.most_common())
         print(f"{name}: {shares}", flush=True)
-        wrong += ratio == 1.0 and found["slower"] > 0.05 * checks
+        wrong += ratio == 1.0 and verdicts["slower"] > 0.05 * checks
     return wrong
 
 
@@ -75,11 +75,12 @@ def real(times: int, budget_s: float) -> int:
         with contextlib.chdir(folder):
             for number in range(times):
                 for name, commit, against in (("the same", "HEAD~1", "HEAD~2"), ("wider", "HEAD", "HEAD~2")):
-                    wrong += _one(folder, f"{name} {number + 1}", commit, against, budget_s) and name == "the same"
+                    slower = _reports_slowdown(folder, f"{name} {number + 1}", commit, against, budget_s)
+                    wrong += slower and name == "the same"
     return wrong
 
 
-def _one(folder: Path, name: str, commit: str, against: str, budget_s: float) -> bool:
+def _reports_slowdown(folder: Path, name: str, commit: str, against: str, budget_s: float) -> bool:
     """Run one check and return True if it reported a slowdown."""
     out = folder.parent / "check.json"
     other = folder.parent / "checked-out"
@@ -106,8 +107,8 @@ def main() -> int:
     parser.add_argument("--checks", type=int, default=1000)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--budget", type=float, default=120.0)
-    given = parser.parse_args()
-    return min(1, simulated(given.checks) if given.how == "simulated" else real(given.times, given.budget))
+    options = parser.parse_args()
+    return min(1, simulated(options.checks) if options.how == "simulated" else real(options.times, options.budget))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from simulated.sweeps import plan, sweep
 
 RESAMPLES = 200
 PROLONGED_EVERY = 4
-"""Every how many sweeps of equal targets one is continued for half as long again."""
+"""One in so many sweeps of equal targets is continued for half as long again."""
 MACHINES = {
     "quiet": QUIET_MACHINE,
     "busy": BUSY_MACHINE,
@@ -59,7 +59,7 @@ def bootstrap(run: Run, clustered: bool, rng: np.random.Generator) -> tuple[floa
             key = item.blocks[0].process if clustered else 0
             by_process[key][item.batch].append(float(np.log(first / second)))
     processes = sorted(by_process)
-    found = []
+    resampled = []
     for _ in range(RESAMPLES):
         pooled: dict[int, list[float]] = defaultdict(list)
         for process in rng.choice(processes, len(processes)):
@@ -71,10 +71,10 @@ def bootstrap(run: Run, clustered: bool, rng: np.random.Generator) -> tuple[floa
             x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i]) for i in range(len(x) - 1) if y[i] * y[i + 1] < 0
         ]
         if crossing:
-            found.append(crossing[len(crossing) // 2])
-    if not found:
+            resampled.append(crossing[len(crossing) // 2])
+    if not resampled:
         return None
-    low, high = np.percentile(found, [2.5, 97.5])
+    low, high = np.percentile(resampled, [2.5, 97.5])
     return float(2**low), float(2**high)
 
 
@@ -142,20 +142,20 @@ def summary(task: Task, done: Sequence[tuple[Any, float]]) -> dict[str, Any]:
         "sweeps": len(done), "simulated_in_s": float(np.mean([took_s for _, took_s in done])),
     }  # fmt: skip
     if task.equal:
-        looked: list[Looked] = [one for one, _ in done]
+        looked: list[Looked] = [result for result, _ in done]
         for name in ("claims", "live", "halfway", "end", "prolonged"):
-            seen = [bool(claims) for one in looked if (claims := getattr(one, name)) is not None]
+            seen = [bool(claims) for result in looked if (claims := getattr(result, name)) is not None]
             row[f"false_{name}"] = float(np.mean(seen))
-        row["codes"] = dict(Counter(code for one in looked for code in one.claims).most_common())
+        row["codes"] = dict(Counter(code for result in looked for code in result.claims).most_common())
         return row
-    judged: list[Judged] = [one for one, _ in done]
-    covered, ratios = [c for one in judged for c in one.covered], [r for one in judged for r in one.ratios]
+    judged: list[Judged] = [result for result, _ in done]
+    covered, ratios = [c for result in judged for c in result.covered], [r for result in judged for r in result.ratios]
     return row | {
-        "changes": sum(one.changes for one in judged),
+        "changes": sum(result.changes for result in judged),
         "intervals": len(covered),
         "coverage": float(np.mean(covered)) if covered else None,
         "median_ratio": float(np.median(ratios)) if ratios else None,
-        "right": float(np.mean([one.right for one in judged])),
+        "right": float(np.mean([result.right for result in judged])),
     }
 
 

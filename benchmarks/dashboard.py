@@ -21,7 +21,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.server import environment, open_browser, running_server
+from benchmarks.server import environment, new_tab, open_browser, running_server, settle
 from core.store import Store
 from simulated.runs import make_run
 
@@ -59,26 +59,19 @@ def fill(cells: int) -> tuple[int, list[str]]:
 
 def server_memory(folder: Path, ids: list[str]) -> tuple[dict[str, float], bool]:
     """Return the server's memory in MB after start, each page and more runs, and True if TensorFlow is loaded."""
-    found: dict[str, float] = {}
+    used_mb: dict[str, float] = {}
     with running_server(folder) as server, open_browser() as browser:
-        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        found["started"] = server.rss_mb()
+        page = new_tab(browser, 1280, 900, PATIENCE_MS)
+        used_mb["started"] = server.rss_mb()
         for name, path in PAGES.items():
             page.goto(f"{server.address}/{path}")
-            _settle(page)
-            found[name] = server.rss_mb()
+            settle(page)
+            used_mb[name] = server.rss_mb()
         for run_id in ids[:MORE_RUNS]:
             page.goto(f"{server.address}/crossover?run={run_id}")
-            _settle(page)
-        found[f"{MORE_RUNS} more runs"] = server.rss_mb()
-        return found, server.has_tensorflow()
-
-
-def _settle(page: object) -> None:
-    """Wait until the page's heading is there and Streamlit's script has ended."""
-    page.locator("h1, h2, h3").first.wait_for()  # type: ignore[attr-defined]
-    page.locator('[data-test-script-state="notRunning"]').first.wait_for(state="attached")  # type: ignore[attr-defined]
+            settle(page)
+        used_mb[f"{MORE_RUNS} more runs"] = server.rss_mb()
+        return used_mb, server.has_tensorflow()
 
 
 def reruns(name: str, count: int) -> Reruns:

@@ -56,14 +56,14 @@ def main() -> None:
     parser.add_argument("--sweep", type=float, default=20.0, help="seconds for each sweep")
     parser.add_argument("--budget", type=float, default=90.0, help="seconds for each diagnosis")
     options = parser.parse_args()
-    found = 0
+    right = 0
     with machine_lock("benchmarks/diagnosis.py"):
         for case in CASES:
             run = sweep(plan_of(case, options.sweep))
             with real_tools() as tools:
                 diagnosis = run_diagnosis(tools, DiagnosisPlan(run, 1, case.batch, options.budget))
-            found += tell(case, diagnosis, diagnose(run, diagnosis))
-    print(f"\nThe right remedy ranked first in {found} of {len(CASES)} cases.")
+            right += tell(case, diagnosis, diagnose(run, diagnosis))
+    print(f"\nThe right remedy ranked first in {right} of {len(CASES)} cases.")
 
 
 def plan_of(case: Case, budget_s: float) -> SweepPlan:

@@ -13,13 +13,12 @@ from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlencode
 
-from benchmarks.server import environment, open_browser, running_server
+from benchmarks.server import environment, new_tab, open_browser, running_server
 from core.base.schema import UserError
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
 from core.store import Store
 
-PATIENCE_MS = 120_000
 POLL_S = 2.0
 OVERDUE_S = 120.0
 
@@ -51,8 +50,7 @@ def sweep_on_page(plan: SweepPlan) -> Run:
         running_server(Path(name), module="benchmarks.equal_server") as server,
         open_browser() as browser,
     ):
-        page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-        page.set_default_timeout(PATIENCE_MS)
+        page = new_tab(browser, 1440, 900)
         page.goto(f"{server.address}/sweep?{urlencode(query)}")
         page.get_by_role("button", name="Measure this machine").click()
         return _ended(Path(environment(Path(name))["BREAKEVEN_DATA_DIR"]), plan.budget_s + OVERDUE_S)

@@ -76,7 +76,7 @@ class Comparison:
 
     @property
     def corrected(self) -> float:
-        """Our step and fit's own loop together, over a step of fit."""
+        """Return our step and fit's own loop together, over a step of fit."""
         return self.fit_ratio + self.loop_us / 1000 / self.fit_ms
 
 
@@ -98,17 +98,18 @@ def main() -> None:
     results = []
     for execution in choice.execution:
         for name, batch in CELLS[:: FEW if choice.few else 1]:
-            found = compare(Target(execution=execution), name, batch, choice.epochs, choice.epoch_ms)
-            results.append(found)
+            comparison = compare(Target(execution=execution), name, batch, choice.epochs, choice.epoch_ms)
+            results.append(comparison)
+            bounds = interval(comparison.fit_low, comparison.fit_high)
             print(
-                f"{execution:<10} {name:<20} {batch:>5} {found.our_ms:>9.3f} {found.fit_ms:>9.3f} "
-                f"{found.fit_ratio:>9.3f} {interval(found.fit_low, found.fit_high):>16} {found.bare_ratio:>11.3f} "
-                f"{found.loop_us:>14.1f} {found.corrected:>10.3f}",
+                f"{execution:<10} {name:<20} {batch:>5} {comparison.our_ms:>9.3f} {comparison.fit_ms:>9.3f} "
+                f"{comparison.fit_ratio:>9.3f} {bounds:>16} {comparison.bare_ratio:>11.3f} "
+                f"{comparison.loop_us:>14.1f} {comparison.corrected:>10.3f}",
                 flush=True,
             )
     medians = {execution: judged([c for c in results if c.execution == execution]) for execution in choice.execution}
     if choice.json:
-        summary = {"label": "measured", "medians": medians, "cells": [asdict(found) for found in results]}
+        summary = {"label": "measured", "medians": medians, "cells": [asdict(comparison) for comparison in results]}
         choice.json.write_text(json.dumps(summary, indent=2) + "\n")
     sys.exit(0 if all(median["met"] for median in medians.values()) else 1)
 
@@ -119,9 +120,9 @@ def interval(low: float | None, high: float | None) -> str:
 
 def judged(results: list[Comparison]) -> dict[str, float | bool]:
     """Return the medians of one execution, and print them with their goals."""
-    fit = statistics.median(found.fit_ratio for found in results)
-    corrected = statistics.median(found.corrected for found in results)
-    bare = statistics.median(found.bare_ratio for found in results)
+    fit = statistics.median(comparison.fit_ratio for comparison in results)
+    corrected = statistics.median(comparison.corrected for comparison in results)
+    bare = statistics.median(comparison.bare_ratio for comparison in results)
     print(
         f"{results[0].execution}: median ours/fit {fit:.3f}, with fit's loop {corrected:.3f} (goal {FIT_GOAL[0]} to "
         f"{FIT_GOAL[1]}), median block/bare {bare:.3f} (goal {LOOP_GOAL[0]} to {LOOP_GOAL[1]})"

@@ -64,7 +64,7 @@ def peak_mb() -> float:
 
 def growth(numbers: list[int], rounds: int) -> tuple[bool, list[dict[str, Any]]]:
     rows = []
-    print("machines   rounds    wall s   CPU s   ms per machine   memory MB   of which before")
+    print("machines   rounds    wall s   CPU s ms per machine   memory MB   of which before")
     context = multiprocessing.get_context("spawn")
     for number in numbers:
         with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ def growth(numbers: list[int], rounds: int) -> tuple[bool, list[dict[str, Any]]]
     ratio = last["machines"] / first["machines"]
     slower = last["wall_s"] / (first["wall_s"] * ratio)
     memory = (last["after_mb"] - last["before_mb"]) / max(1.0, (first["after_mb"] - first["before_mb"]) * ratio)
-    print(f"A machine of {last['machines']:,} takes {slower:.2f} times as long as one of {first['machines']:,}.")
+    print(f"Each of {last['machines']:,} machines takes {slower:.2f} times as long as each of {first['machines']:,}.")
     return slower <= MOST_GROWTH and memory <= MOST_GROWTH, rows
 
 
@@ -125,13 +125,13 @@ def main() -> int:
     parser.add_argument("--machines", type=int, nargs="+")
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    if given.what == "growth":
-        good, rows = growth(given.machines or [10, 30, 100, 300, 1000], given.rounds)
+    options = parser.parse_args()
+    if options.what == "growth":
+        good, rows = growth(options.machines or [10, 30, 100, 300, 1000], options.rounds)
     else:
-        good, rows = faults((given.machines or [1000])[0])
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=1))
+        good, rows = faults((options.machines or [1000])[0])
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
     return 0 if good else 1
 
 

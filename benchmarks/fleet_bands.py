@@ -38,8 +38,8 @@ class Machines:
     curves: tuple[tuple[TargetCurve, ...], ...]
     truth: Curves
 
-    def wrong(self, found: Fastest) -> tuple[str, ...]:
-        return paired.wrong(found, self.truth)
+    def wrong(self, answer: Fastest) -> tuple[str, ...]:
+        return paired.wrong(answer, self.truth)
 
 
 def machine_curve(rng: np.random.Generator, count: int, truth: str = "changes far apart") -> Machines:
@@ -67,11 +67,11 @@ def _measured(curve: paired.Curve, rng: np.random.Generator) -> TargetCurve:
 def _drift(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Return the drift of each process over its cells, which it measures one after another."""
     keep = math.exp(-1 / DRIFT_CELLS)
-    found = np.zeros(shape[:2])
-    found[:, 0] = rng.normal(0, DRIFT, shape[0])
+    drift = np.zeros(shape[:2])
+    drift[:, 0] = rng.normal(0, DRIFT, shape[0])
     for cell in range(1, shape[1]):
-        found[:, cell] = keep * found[:, cell - 1] + rng.normal(0, DRIFT * math.sqrt(1 - keep**2), shape[0])
-    return found
+        drift[:, cell] = keep * drift[:, cell - 1] + rng.normal(0, DRIFT * math.sqrt(1 - keep**2), shape[0])
+    return drift
 
 
 def true_crossover(first: paired.Curve, second: paired.Curve) -> float | None:
@@ -99,22 +99,23 @@ class Row:
 
 
 def judged(truth: str, count: int, fleets: int) -> Row:
+    """Return the row of that many machines of one kind of truth, simulated that many times."""
     right, held, claimed, there, widths = 0, 0, 0, 0, []
     for seed in range(fleets):
         machines = machine_curve(np.random.default_rng([seed, count, list(TRUTHS).index(truth), 7]), count, truth)
         times = times_of(machines.curves, common_batches(machines.curves))
         right += not machines.wrong(bands(times, 0.05))
-        for one in against_baseline(times, 0, 0.05, [str(n) for n in range(count)])[1:]:
-            at = None if one is None else true_crossover(machines.truth[0], machines.truth[one.target])
-            if one is None or at is None:
+        for comparison in against_baseline(times, 0, 0.05, [str(n) for n in range(count)])[1:]:
+            at = None if comparison is None else true_crossover(machines.truth[0], machines.truth[comparison.target])
+            if comparison is None or at is None:
                 continue
             there += 1
-            for found in one.verdict.crossovers[:1]:
-                assert found.low is not None
-                assert found.high is not None
+            for crossover in comparison.verdict.crossovers[:1]:
+                assert crossover.low is not None
+                assert crossover.high is not None
                 claimed += 1
-                held += found.low <= at <= found.high
-                widths.append(found.high / found.low)
+                held += crossover.low <= at <= crossover.high
+                widths.append(crossover.high / crossover.low)
     width = float(np.median(widths)) if widths else None
     return Row(
         truth, count, fleets, right / fleets, held / claimed if claimed else math.nan,

@@ -120,15 +120,15 @@ def _set_of_blocks(ray: Any, remote: Any, rounds: int, number: int) -> Cells:
         assert direct.starts() == starts, "both are started alike"
         ways: list[Ask] = [direct.ask, lambda target, request: ray.get(through.ask.remote(target, request))]
         cells = [(target, batch) for target in range(len(TARGETS)) for batch in BATCHES]
-        found = {cell: _log_ratio(ways, *cell, rounds, order) for cell in order.sample(cells, len(cells))}
+        log_ratios = {cell: _log_ratio(ways, *cell, rounds, order) for cell in order.sample(cells, len(cells))}
     finally:
         if direct is not None:
             direct.close()
         if through is not None:
             ray.get(through.close.remote())
             ray.kill(through)
-    print(f"set {number + 1}: {math.exp(statistics.fmean(found.values())):.4f}", flush=True)
-    return found
+    print(f"set {number + 1}: {math.exp(statistics.fmean(log_ratios.values())):.4f}", flush=True)
+    return log_ratios
 
 
 def _log_ratio(ways: list[Ask], target: int, batch: int, rounds: int, order: random.Random) -> float:
@@ -169,9 +169,9 @@ def _pair_of_runs(folder: Path, address: str, number: int) -> Cells:
         done = subprocess.run([sys.executable, "-m", "core", *command], capture_output=True, text=True, check=False)
         assert out.exists(), done.stderr  # one machine has no comparison, so a fleet run ends with 1
         took[way] = steps_ms(_run_in(out, way))
-    found = {cell: math.log(took["ray"][cell] / step_ms) for cell, step_ms in took["direct"].items()}
-    print(f"pair {number + 1}: {math.exp(statistics.fmean(found.values())):.4f}", flush=True)
-    return found
+    log_ratios = {cell: math.log(took["ray"][cell] / step_ms) for cell, step_ms in took["direct"].items()}
+    print(f"pair {number + 1}: {math.exp(statistics.fmean(log_ratios.values())):.4f}", flush=True)
+    return log_ratios
 
 
 def _run_in(path: Path, way: str) -> Run:
@@ -191,15 +191,15 @@ def steps_ms(run: Run) -> Cells:
     return {cell: statistics.median(map(statistics.median, each.values())) for cell, each in of.items()}
 
 
-def summary(found: list[Cells]) -> dict[str, Any]:
+def summary(sets: list[Cells]) -> dict[str, Any]:
     """Return the ratio over all sets with its interval, and print it."""
-    for target, batch in sorted(found[0]):
-        ratio = math.exp(statistics.fmean(each[target, batch] for each in found))
+    for target, batch in sorted(sets[0]):
+        ratio = math.exp(statistics.fmean(each[target, batch] for each in sets))
         print(f"{full_name(TARGETS[target])} at batch {batch:5,}: Ray over direct {ratio:.4f}")
-    means = np.array([statistics.fmean(each.values()) for each in found])
+    means = np.array([statistics.fmean(each.values()) for each in sets])
     half = t_quantile(0.975, len(means) - 1) * means.std(ddof=1) / math.sqrt(len(means))
     ratio, low, high = (math.exp(means.mean() + change) for change in (0.0, -half, half))
-    print(f"Ray over direct, {len(found)} sets: {ratio:.4f}, 95 % interval {low:.4f} to {high:.4f}")
+    print(f"Ray over direct, {len(sets)} sets: {ratio:.4f}, 95 % interval {low:.4f} to {high:.4f}")
     return {"ratio": ratio, "low": low, "high": high, "sets": np.exp(means).tolist()}
 
 
@@ -210,13 +210,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=24)
     parser.add_argument("--budget", type=float, default=30.0)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    if given.what == "blocks":
-        result = summary(blocks(given.sets or 24, given.rounds))
+    options = parser.parse_args()
+    if options.what == "blocks":
+        result = summary(blocks(options.sets or 24, options.rounds))
     else:
-        result = summary(runs(given.sets or 8, given.budget))
-    if given.json:
-        given.json.write_text(json.dumps(result, indent=1))
+        result = summary(runs(options.sets or 8, options.budget))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1))
     return 0 if result["low"] >= LOW and result["high"] <= HIGH else 1
 
 

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 import psutil
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, select
 
-from benchmarks.history import empty, median_ms
+from benchmarks.history import copy_parts, count_rows, empty, median_ms
 from core.rounds.answer.condensed import CondensedRun, condense
 from core.store import Store, Wanted
 from core.store.curves import keep_curves
-from core.store.tables import RECORDS, ROUNDS, RUNS
+from core.store.tables import RUNS
 from core.studies.fleet.answer import FleetAnswer, answer_of
 from core.studies.fleet.figures import speed_up_figure
 from core.studies.fleet.kind import FLEET
@@ -47,10 +47,10 @@ PAGE_ROWS = ("open the fleet run", "condensed runs", "answer", "picture", "table
 
 def fill(store: Store, count: int) -> FleetStudy:
     """Store a fleet run of that many made machines, with their rounds."""
-    rng, runs, a_pass = np.random.default_rng(1), [], ROUNDS_EACH // PROCESSES // len(BATCHES)
+    rng, runs, per_pass = np.random.default_rng(1), [], ROUNDS_EACH // PROCESSES // len(BATCHES)
     for kind in range(KINDS):
         run = make_run(
-            kind, batches=BATCHES, processes=PROCESSES, passes=1, rounds_per_pass=a_pass,
+            kind, batches=BATCHES, processes=PROCESSES, passes=1, rounds_per_pass=per_pass,
             floors_ms=(0.2 + 0.05 * kind, 0.5 + 0.08 * kind), slopes_ms=(0.03 / (1 + kind), 0.008 / (1 + kind)),
         )  # fmt: skip
         runs.append(run.model_copy(update={"id": f"made-{kind}"}))
@@ -58,29 +58,19 @@ def fill(store: Store, count: int) -> FleetStudy:
     templates, ids = [condense(run) for run in runs], [f"made-{n % KINDS}-{n:05d}" for n in range(count)]
     with store._database.write() as db:
         rows = [dict(db.execute(select(RUNS).where(RUNS.c.id == run.id)).mappings().one()) for run in runs]
-        db.execute(insert(RUNS), [rows[n % KINDS] | {"id": one, "name": one} for n, one in enumerate(ids)])
+        db.execute(insert(RUNS), [rows[n % KINDS] | {"id": run_id, "name": run_id} for n, run_id in enumerate(ids)])
         for run in runs:
-            for table in (ROUNDS, RECORDS):
-                others = ", ".join(f'part."{column.name}"' for column in table.columns if column.name != "run_id")
-                db.execute(
-                    text(
-                        f"INSERT INTO {table.name} SELECT runs.id, {others} FROM runs, {table.name} AS part "
-                        f"WHERE runs.id LIKE '{run.id}-%' AND part.run_id = '{run.id}'"
-                    )
-                )
-        keep_curves(db, (_unlike(templates[n % KINDS], one, rng) for n, one in enumerate(ids)))
+            copy_parts(db, run.id)
+        keep_curves(db, (_unlike(templates[n % KINDS], run_id, rng) for n, run_id in enumerate(ids)))
     machines = tuple(
-        FleetMachine(name=f"made-{n:04d}", state="finished", run_id=one, starts=1, labels={"kind": f"k{n % KINDS}"})
-        for n, one in enumerate(ids)
+        FleetMachine(name=f"made-{n:04d}", state="finished", run_id=run_id, starts=1, labels={"kind": f"k{n % KINDS}"})
+        for n, run_id in enumerate(ids)
     )
     study = FleetStudy(
         created_at="2026-01-05T09:00:00+00:00", plan=FleetPlan(sweep=make_plan(BATCHES)), machines=machines
     )
     store.add_study(FLEET.name, STUDY_ID, study)
-    with store._database.read() as db:  # PostgreSQL does this by itself after a while
-        db.execution_options(isolation_level="AUTOCOMMIT").execute(
-            text("ANALYZE" if store._database.is_sqlite else "VACUUM ANALYZE")
-        )
+    count_rows(store)
     return study
 
 
@@ -94,7 +84,7 @@ def _unlike(template: CondensedRun, run_id: str, rng: np.random.Generator) -> Co
     return template.model_copy(update={"run_id": run_id, "curves": tuple(curves)})
 
 
-def asked(store: Store, study: FleetStudy) -> dict[str, Callable[[], object]]:
+def timed_actions(store: Store, study: FleetStudy) -> dict[str, Callable[[], object]]:
     """Return the timed actions by name."""
     curves = store.curves(study.part_ids)
     answer: FleetAnswer = answer_of(study, curves)
@@ -117,18 +107,18 @@ def measure(url: str, count: int, repeats: int) -> dict[str, float]:
     start = time.perf_counter()
     study = fill(store, count)
     print(f"{store.where}: {count:,} machines made in {time.perf_counter() - start:.0f} s", file=sys.stderr)
-    found = {name: median_ms(act, repeats) for name, act in asked(store, study).items()}
+    medians = {name: median_ms(act, repeats) for name, act in timed_actions(store, study).items()}
     store.close()
-    page = sum(found[name] for name in PAGE_ROWS)
-    return found | {"a page, together": page, "memory (MB)": psutil.Process().memory_info().rss / 1e6}
+    page = sum(medians[name] for name in PAGE_ROWS)
+    return medians | {"a page, together": page, "memory (MB)": psutil.Process().memory_info().rss / 1e6}
 
 
-def growth(found: dict[int, dict[str, float]], name: str) -> float | None:
+def growth(by_count: dict[int, dict[str, float]], name: str) -> float | None:
     """Return the exponent of growth from the smallest to the largest number of machines; 1 is proportional."""
-    sizes = sorted(found)
+    sizes = sorted(by_count)
     if len(sizes) < 2:
         return None
-    first, last = found[sizes[0]][name], found[sizes[-1]][name]
+    first, last = by_count[sizes[0]][name], by_count[sizes[-1]][name]
     return math.log(max(last, 1e-3) / max(first, 1e-3)) / math.log(sizes[-1] / sizes[0])
 
 
@@ -148,14 +138,14 @@ def main() -> None:
             empty(options.url)
             stores.setdefault("PostgreSQL", {})[count] = measure(options.url, count, options.repeats)
     worst = 0.0
-    for store, found in stores.items():
-        print(f"| {store}, median ms | {' | '.join(f'{count:,}' for count in found)} | growth |")
-        print(f"| --- |{' ---: |' * (len(found) + 1)}")
-        for name in next(iter(found.values())):
-            power = growth(found, name)
-            cells = " | ".join(f"{column[name]:.0f}" for column in found.values())
+    for store, by_count in stores.items():
+        print(f"| {store}, median ms | {' | '.join(f'{count:,}' for count in by_count)} | growth |")
+        print(f"| --- |{' ---: |' * (len(by_count) + 1)}")
+        for name in next(iter(by_count.values())):
+            power = growth(by_count, name)
+            cells = " | ".join(f"{column[name]:.0f}" for column in by_count.values())
             print(f"| {name} | {cells} | {'' if power is None else f'{power:.2f}'} |")
-        worst = max(worst, *(column["a page, together"] for column in found.values()))
+        worst = max(worst, *(column["a page, together"] for column in by_count.values()))
     print(f"slowest page {worst:.0f} ms (goal under {GOAL_MS:.0f}): {'met' if worst < GOAL_MS else 'not met'}")
     if options.json:
         data: dict[str, Any] = {"label": "made", "stores": stores}

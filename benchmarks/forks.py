@@ -92,11 +92,11 @@ def one_set(rounds: int, seed: int) -> np.ndarray:
     templates = [template() for _ in range(TEMPLATES)]
     workers: list[ProcessWorker] = []
     try:
-        for one in templates:
-            one.wait(START_S)
-            if not one.usable:
-                raise SystemExit(f"No worker can be forked here: {one.refused}")
-            workers += [ProcessWorker(Target(threads=1), template=one) for _ in range(FORKS)]
+        for parent in templates:
+            parent.wait(START_S)
+            if not parent.usable:
+                raise SystemExit(f"No worker can be forked here: {parent.refused}")
+            workers += [ProcessWorker(Target(threads=1), template=parent) for _ in range(FORKS)]
         workers += [ProcessWorker(Target(threads=1)) for _ in range(FRESH)]
         for worker in workers:
             worker.wait_ready(START_S)
@@ -106,8 +106,8 @@ def one_set(rounds: int, seed: int) -> np.ndarray:
     finally:
         for worker in workers:
             worker.close()
-        for one in templates:
-            one.end()
+        for parent in templates:
+            parent.end()
 
 
 def _cell(cell: Cell, slot: int, workers: list[ProcessWorker], rounds: int, order: random.Random) -> np.ndarray:
@@ -157,10 +157,10 @@ def components(logs: np.ndarray, quantile: float) -> np.ndarray:
                      float(forked.mean() - fresh.mean())])  # fmt: skip
 
 
-def scatter(name: str, found: np.ndarray, seed: int = 0) -> Scatter:
-    """Summarise the components ``found`` of each set; several cells are represented by their mean."""
-    picks = np.random.default_rng(seed).integers(0, len(found), (RESAMPLES, len(found)))
-    means = np.vstack([found.mean(axis=0), found[picks].mean(axis=1)])  # the first row is the estimate
+def scatter(name: str, per_set: np.ndarray) -> Scatter:
+    """Summarise the components of each set; several cells are represented by their mean."""
+    picks = np.random.default_rng(0).integers(0, len(per_set), (RESAMPLES, len(per_set)))
+    means = np.vstack([per_set.mean(axis=0), per_set[picks].mean(axis=1)])  # the first row is the estimate
     forks, templates, fresh, timing, shift = means.T
     floor = 0.02 * timing  # below this a remaining variance cannot be distinguished from zero
 
@@ -184,9 +184,9 @@ def _words(estimate: Estimate) -> str:
 
 
 def report(sets: list[np.ndarray], quantile: float, clock: int) -> list[Scatter]:
-    found = np.array([[components(cell[clock], quantile) for cell in one] for one in sets])
-    rows = [scatter(cell.name, found[:, index]) for index, cell in enumerate(CELLS)]
-    return [*rows, scatter("all cells", found.mean(axis=1))]
+    per_set = np.array([[components(cell[clock], quantile) for cell in logs] for logs in sets])
+    rows = [scatter(cell.name, per_set[:, index]) for index, cell in enumerate(CELLS)]
+    return [*rows, scatter("all cells", per_set.mean(axis=1))]
 
 
 def main() -> None:
@@ -199,14 +199,14 @@ def main() -> None:
     options = parser.parse_args()
     sets = []
     if options.json and options.json.exists():
-        sets = [np.array(one) for one in json.loads(options.json.read_text())["log_ms"]]
+        sets = [np.array(logs) for logs in json.loads(options.json.read_text())["log_ms"]]
     for number in range(len(sets), options.sets):
         begin = time.monotonic()
         sets.append(one_set(options.rounds, number))
         load = os.getloadavg()[0]
         print(f"set {number + 1}: {time.monotonic() - begin:.0f} s, load {load:.1f}", file=sys.stderr, flush=True)
         if options.json:
-            kept = {"label": "measured", "log_ms": [np.round(one, 5).tolist() for one in sets]}
+            kept = {"label": "measured", "log_ms": [np.round(logs, 5).tolist() for logs in sets]}
             options.json.write_text(json.dumps(kept))
     print(f"{len(sets)} sets: {TEMPLATES * FORKS * len(sets)} forks of {TEMPLATES * len(sets)} templates, "
           f"{FRESH * len(sets)} fresh processes; variances with 95 % intervals by resampling sets")  # fmt: skip
@@ -219,7 +219,7 @@ def main() -> None:
               f"{_words(row.all_over_fresh)}; a fork is slower by {_words(row.shift_pct)} %")  # fmt: skip
     if options.json:
         kept = {"label": "measured", "rows": {name: [asdict(row) for row in of] for name, of in rows.items()}}
-        kept["log_ms"] = [np.round(one, 5).tolist() for one in sets]
+        kept["log_ms"] = [np.round(logs, 5).tolist() for logs in sets]
         options.json.write_text(json.dumps(kept))
 
 

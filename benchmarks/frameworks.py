@@ -133,12 +133,12 @@ def bare_litert(workload: Workload, batch: int) -> Callable[[int], float]:
 
     program = tf.lite.TFLiteConverter.from_keras_model(compiled(workload)).convert()
     interpreter = tf.lite.Interpreter(model_content=program, num_threads=1)
-    (taken,), (given,) = interpreter.get_input_details(), interpreter.get_output_details()
+    (input_detail,), (output_detail,) = interpreter.get_input_details(), interpreter.get_output_details()
     (x,) = make_arrays(workload, batch)
-    interpreter.resize_tensor_input(taken["index"], x.shape)
+    interpreter.resize_tensor_input(input_detail["index"], x.shape)
     interpreter.allocate_tensors()
-    interpreter.set_tensor(taken["index"], x)
-    output = given["index"]
+    interpreter.set_tensor(input_detail["index"], x)
+    output = output_detail["index"]
 
     def step() -> Any:
         interpreter.invoke()
@@ -208,13 +208,13 @@ def measure(framework: str, threads: int | None, mode: Mode, batches: Sequence[i
         )
         steps, bare = prepared.steps_per_block, BARE[framework](workload, batch)
         bare(steps)
-        found = []
+        pairs_ms = []
         for pair in range(pairs):
             first = bare(steps) if pair % 2 else 0.0
             ours = engine.block(RunBlock(batch=batch, steps=steps)).block_ms
-            found.append((ours / steps, (first or bare(steps)) / steps))
-        ratio, low, high = bounded_median(np.array([ours / under for ours, under in found]))
-        our_ms, bare_ms = (statistics.median(column) for column in zip(*found, strict=True))
+            pairs_ms.append((ours / steps, (first or bare(steps)) / steps))
+        ratio, low, high = bounded_median(np.array([ours / under for ours, under in pairs_ms]))
+        our_ms, bare_ms = (statistics.median(column) for column in zip(*pairs_ms, strict=True))
         cells.append(Cell(framework, mode, batch, our_ms, bare_ms, ratio, low, high, over_fit(engine, batch)))
     return cells
 
@@ -249,10 +249,12 @@ def main() -> None:
         print(json.dumps([asdict(cell) for cell in cells]))
         return
     print("framework   batch   ours ms   bare ms  ours/bare  (95 % interval)    ours/fit")
-    found = [cell for framework in choice.framework for cell in in_its_own_process(framework, choice)]
+    all_cells = [cell for framework in choice.framework for cell in in_its_own_process(framework, choice)]
     if choice.json:
-        choice.json.write_text(json.dumps({"label": "measured", "cells": [asdict(c) for c in found]}, indent=2) + "\n")
-    sys.exit(0 if all(abs(cell.ratio - 1) <= GOAL for cell in found) else 1)
+        choice.json.write_text(
+            json.dumps({"label": "measured", "cells": [asdict(c) for c in all_cells]}, indent=2) + "\n"
+        )
+    sys.exit(0 if all(abs(cell.ratio - 1) <= GOAL for cell in all_cells) else 1)
 
 
 def in_its_own_process(framework: str, choice: argparse.Namespace) -> list[Cell]:

@@ -158,19 +158,19 @@ def summary(name: str, answer: FrontierAnswer) -> dict[str, Any]:
     }
 
 
-def apart(one: FrontierAnswer, other: FrontierAnswer) -> dict[str, Any]:
+def apart(first: FrontierAnswer, second: FrontierAnswer) -> dict[str, Any]:
     """Return the distances of two contours along width and batch, and on how many lines their intervals overlap."""
-    plan, octaves, overlap = one.study.plan, [], []
+    plan, octaves, overlap = first.study.plan, [], []
     for axis in ("width", "batch"):
         held_low = plan.values(axis)[0]
         others = {setting._replace(**{axis: held_low}) for setting in plan.grid}
         for place in sorted(others):
-            a, b = reading(one, axis, Setting(*place)), reading(other, axis, Setting(*place))
+            a, b = reading(first, axis, Setting(*place)), reading(second, axis, Setting(*place))
             if a.value is None or b.value is None:
                 continue
             octaves.append(abs(float(np.log2(a.value / b.value))))
             overlap.append((a.low or 0) <= (b.high or np.inf) and (b.low or 0) <= (a.high or np.inf))
-    cells = zip(one.cells, other.cells, strict=True)
+    cells = zip(first.cells, second.cells, strict=True)
     sure = [(a.mean > 0) == (b.mean > 0) for a, b in cells if min(a.second_ahead, 1 - a.second_ahead) < 0.025]
     return {
         "lines": f"{len(octaves)} of {sum(len(plan.grid) // len(plan.values(axis)) for axis in AXES[1:])}",
@@ -192,8 +192,8 @@ def simulated(count: int) -> list[dict[str, Any]]:
         ("noisy, kink", NOISY, True, 240.0),
         ("usual, kink, 60 s", NoiseModel(), True, 60.0),
     ):
-        found = [one_simulated(seed, noise, kink, budget_s) for seed in range(count)]
-        visits, adaptive_, full, inside, wide = zip(*found, strict=True)
+        results = [one_simulated(seed, noise, kink, budget_s) for seed in range(count)]
+        visits, adaptive_, full, inside, wide = zip(*results, strict=True)
         lines.append(
             {
                 "machine": name,

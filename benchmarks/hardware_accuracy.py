@@ -91,24 +91,24 @@ def main() -> None:
     for name, value in zip(PARAMETERS, start, strict=True):
         print(f"  {name:30} {value:9.3f}")
     ways = {"chip": by_chip(data), "source": by_source(data)}
-    found = judged(data, {way: held_out(data, folds, start, tell) for way, folds in ways.items()})
-    wider = calibrated(found)
-    low, high = without_own_fold(found, 0.9, wider)
-    print_year(data, found, start)
-    print_errors(found)
-    print_goals(found)
-    print_coverage(found, low, high)
+    errors = judged(data, {way: held_out(data, folds, start, tell) for way, folds in ways.items()})
+    wider = calibrated(errors)
+    low, high = without_own_fold(errors, 0.9, wider)
+    print_year(data, errors, start)
+    print_errors(errors)
+    print_goals(errors)
+    print_coverage(errors, low, high)
     if write:
         write_constants(fitted)
-        write_hosts(fitted, spreads(found, 0.95))
-        write_errors(data, found, classes(found, wider), low, high)
+        write_hosts(fitted, spreads(errors, 0.95))
+        write_errors(data, errors, classes(errors, wider), low, high)
     hardware_given.report()
 
 
-def print_year(data: Data, found: Judged, start: Array) -> None:
+def print_year(data: Data, errors: Judged, start: Array) -> None:
     """Print how far steps after 2020 are off by constants and intervals of what was published before."""
     later = judged(data, {"year": held_out(data, by_year(data), start, tell)})
-    earlier = found.where(~np.isin(found.source, np.unique(later.source)))
+    earlier = errors.where(~np.isin(errors.source, np.unique(later.source)))
     low, high = bounds(later, classes(earlier, calibrated(earlier)), spreads(earlier, 0.95), 0.95)
     inside = (later.error >= low) & (later.error <= high)
     median, ninety = relative(later.error)
@@ -122,26 +122,26 @@ def tell(fold: str) -> None:
 
 
 def relative(logs: Array) -> tuple[float, float]:
-    """Median and 90th percentile of |modelled / measured − 1|."""
+    """Return the median and 90th percentile of |modelled / measured − 1|."""
     off = np.abs(np.exp(-logs) - 1)
     return float(np.median(off)), float(np.quantile(off, 0.9))
 
 
-def groups(found: Judged, way: str, by: str) -> Iterable[tuple[tuple[str, str, str], Judged]]:
-    """Steps held out one way, by kind, phase and card or source."""
-    mine = found.where(found.way == way)
+def groups(errors: Judged, way: str, by: str) -> Iterable[tuple[tuple[str, str, str], Judged]]:
+    """Yield the steps held out one way, by kind, phase and card or source."""
+    mine = errors.where(errors.way == way)
     names = getattr(mine, by)
     keys = sorted(set(zip(mine.kind.tolist(), mine.phase.tolist(), names.tolist(), strict=True)))
     for kind, phase, name in keys:
         yield (kind, phase, name), mine.where((mine.kind == kind) & (mine.phase == phase) & (names == name))
 
 
-def print_errors(found: Judged) -> None:
+def print_errors(errors: Judged) -> None:
     for way, by in (("chip", "gpu"), ("source", "source")):
         print(f"\nErrors with the {way} held out, median / 90th percentile (points):")
         head = "".join(f"{region:>22}" for region in REGIONS)
         print(f"  {'':17} {'phase':6} {by:46}{'all':>22}{head}")
-        for (kind, phase, name), mine in groups(found, way, by):
+        for (kind, phase, name), mine in groups(errors, way, by):
             cells = [mine.error, *(mine.error[mine.region == region] for region in REGIONS)]
             print(f"  {kind:17} {phase:6} {name[:45]:46}" + "".join(f"{_cell(each):>22}" for each in cells))
 
@@ -153,63 +153,65 @@ def _cell(logs: Array) -> str:
     return f"{median:.1%} / {ninety:.0%} ({len(logs):,})"
 
 
-def goal_masks(found: Judged) -> dict[str, NDArray[np.bool_]]:
+def goal_masks(errors: Judged) -> dict[str, NDArray[np.bool_]]:
     """Return the steps that each goal is about."""
     return {
-        "CNN": (found.kind == "cnn") & ~found.under_fit,
-        "transformer": (found.kind == "transformer") & ~found.under_fit,
-        "Keras network under fit": found.under_fit,
+        "CNN": (errors.kind == "cnn") & ~errors.under_fit,
+        "transformer": (errors.kind == "transformer") & ~errors.under_fit,
+        "Keras network under fit": errors.under_fit,
     }
 
 
-def goals(found: Judged) -> list[dict[str, Any]]:
+def goals(errors: Judged) -> list[dict[str, Any]]:
     """Return the goals and the errors reached."""
     return [
         {
             "what": what,
             "points": int(mask.sum()) // len(WAYS),
             "goal": GOALS[what],
-            **{way: relative(found.error[mask & (found.way == way)])[0] for way in WAYS},
+            **{way: relative(errors.error[mask & (errors.way == way)])[0] for way in WAYS},
         }
-        for what, mask in goal_masks(found).items()
+        for what, mask in goal_masks(errors).items()
     ]
 
 
-def print_goals(found: Judged) -> None:
+def print_goals(errors: Judged) -> None:
     print("\nMedian error against its goal:")
-    for goal in goals(found):
+    for goal in goals(errors):
         both = ", ".join(f"{way} held out {goal[way]:.1%}" for way in WAYS)
         print(f"  {goal['what']:26} goal {goal['goal']:.0%}: {both} ({goal['points']} points)")
 
 
-def coverage(found: Judged, low: Array, high: Array) -> dict[str, dict[str, float]]:
+def coverage(errors: Judged, low: Array, high: Array) -> dict[str, dict[str, float]]:
     """Return the coverage by class, and of whole networks by family and batch."""
-    inside = (found.error >= low) & (found.error <= high)
+    inside = (errors.error >= low) & (errors.error <= high)
     masks = {}
     for family in ("dense", *NETWORKS_LIKE):
-        mine = found.family == family
-        masks |= {f"{family}/{region}": mine & (found.region == region) for region in REGIONS}
-        large = found.batch >= LARGE
-        masks[f"{family}, batch {LARGE} and above"] = mine & found.network & large
-        masks[f"{family}, batch below {LARGE}"] = mine & found.network & ~large
+        mine = errors.family == family
+        masks |= {f"{family}/{region}": mine & (errors.region == region) for region in REGIONS}
+        large = errors.batch >= LARGE
+        masks[f"{family}, batch {LARGE} and above"] = mine & errors.network & large
+        masks[f"{family}, batch below {LARGE}"] = mine & errors.network & ~large
     return {
         name: {
             "points": int(mask.sum()) // len(WAYS),
-            **{way: float(np.mean(inside[mask & (found.way == way)])) for way in WAYS},
+            **{way: float(np.mean(inside[mask & (errors.way == way)])) for way in WAYS},
             "high_over_low": float(np.median(np.exp(high - low)[mask])),
         }
         for name, mask in masks.items()
-        if all((mask & (found.way == way)).any() for way in WAYS)
+        if all((mask & (errors.way == way)).any() for way in WAYS)
     }
 
 
-def print_coverage(found: Judged, low: Array, high: Array) -> None:
+def print_coverage(errors: Judged, low: Array, high: Array) -> None:
     print("\nSteps inside 90 % intervals made without their chip, and without their source; median high over low:")
-    for name, row in coverage(found, low, high).items():
+    for name, row in coverage(errors, low, high).items():
         shares = f"{row['chip']:6.1%} {row['source']:6.1%}"
         print(f"  {name:36} {shares}  {row['high_over_low']:5.2f}  ({row['points']:,} points)")
     for level in (0.9, 0.95):
-        print(f"  spread of hosts, {level:.0%}: { ({kind: round(f, 2) for kind, f in spreads(found, level).items()}) }")
+        print(
+            f"  spread of hosts, {level:.0%}: { ({kind: round(f, 2) for kind, f in spreads(errors, level).items()}) }"
+        )
 
 
 def write_constants(fitted: Fitted) -> None:
@@ -235,19 +237,19 @@ def write_hosts(fitted: Fitted, spread: Mapping[str, float]) -> None:
     _write(host.FILE, {"kinds": kinds})
 
 
-def write_errors(data: Data, found: Judged, made: Mapping[str, ErrorClass], low: Array, high: Array) -> None:
+def write_errors(data: Data, errors: Judged, made: Mapping[str, ErrorClass], low: Array, high: Array) -> None:
     used = Counter(data.evidence.source[data.usable].tolist())
     _write(
         interval.FILE,
         {
             "dated": datetime.now(UTC).date().isoformat(),
-            "gpus": sorted(set(found.gpu.tolist())),
+            "gpus": sorted(set(errors.gpu.tolist())),
             "sources": [f"{name}: {count:,} points" for name, count in sorted(used.items())],
             "classes": {name: json.loads(each.model_dump_json()) for name, each in made.items()},
-            "coverage_90": coverage(found, low, high),
-            "goals": goals(found),
-            "by_card": [_held_out(key, mine) for key, mine in groups(found, "chip", "gpu")],
-            "by_source": [_held_out(key, mine) for key, mine in groups(found, "source", "source")],
+            "coverage_90": coverage(errors, low, high),
+            "goals": goals(errors),
+            "by_card": [_held_out(key, mine) for key, mine in groups(errors, "chip", "gpu")],
+            "by_source": [_held_out(key, mine) for key, mine in groups(errors, "source", "source")],
         },
     )
 

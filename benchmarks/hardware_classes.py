@@ -19,19 +19,24 @@ FAMILIES = {"mlp": "dense", "dense layer": "dense", "linear operation": "dense",
 REGIONS: tuple[Region, ...] = ("launch", "bandwidth", "arithmetic")
 LIMITED = ("T4", "P4", "L4")
 CLUSTER = 0.25
-"""Power of the number of steps of one source and card by which each weighs less: between one vote a step (0), which
-counts a table of 60 rows 60 times, and one vote a table (1), which lets tables of one row decide."""
+"""Power of the number of steps of one source and card by which each weighs less: between one vote per step (0), which
+counts a table of 60 rows 60 times, and one vote per table (1), which lets tables of one row decide."""
 FEWEST = 20
 """Points below which a class has no quantiles of its own, and a kind of host no spread."""
 LENT = {"launch": "errors of dense layers, whose hosts were known"}
 ALIKE = "errors of such networks where something else limits, widened: too few published steps there"
 ALL_NETWORKS = "errors of all networks, widened: too few published steps of such a network there"
-WIDER = 1.25  # judgement
-HELD = 0.92  # of steps of a source or chip that nothing was known of, in 95 % intervals; of known ones more
-WIDEST = 1.6  # of a factor that few steps ask for
+WIDER = 1.25
+"""Factor on borrowed errors, a matter of judgement."""
+LEVEL, HELD = 0.95, 0.92
+"""Level of the intervals that are calibrated, and the share of steps of an unknown source or chip that they have to
+hold; of known ones they hold more.
+"""
+WIDEST = 1.6
+"""Largest factor on a class's bounds, since few steps ask for more."""
 AS_SEEN: Mapping[str, float] = {}
 LEAST_SHARE = 0.5
-"""Of the host in a step that tells of the host's spread."""
+"""Least share of the host in a step from which the host's spread is estimated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,37 +65,37 @@ class Judged:
 
     @property
     def network(self) -> NDArray[np.bool_]:
-        """Whole networks, whose host is known by its kind alone."""
+        """Return a mask of the whole networks, whose host is known by its kind alone."""
         return np.isin(self.kind, NETWORKS)
 
     @property
     def limited(self) -> NDArray[np.bool_]:
-        """Power-limited cards."""
+        """Return a mask of the power-limited cards."""
         return np.isin(self.gpu, LIMITED)
 
 
 def judged(data: Data, ways: Mapping[str, HeldOut]) -> Judged:
-    """Return both ways' errors in one; steps of a source and card weigh the less the more there are."""
+    """Return the errors of both ways together; steps of a source and card weigh the less the more there are."""
     parts = []
     known = data.evidence
-    for way, found in ways.items():
-        at = ~np.isnan(found.error) & np.isin(known.family, list(FAMILIES))
+    for way, held_out in ways.items():
+        at = ~np.isnan(held_out.error) & np.isin(known.family, list(FAMILIES))
         part = known.where(at)
         _, index, counts = np.unique(_cluster(part.source, part.gpu), return_inverse=True, return_counts=True)
         parts.append(
             Judged(
-                error=found.error[at],
+                error=held_out.error[at],
                 family=np.array([FAMILIES[name] for name in part.family]),
                 kind=part.family,
-                region=_regions(found, at),
+                region=_regions(held_out, at),
                 way=np.full(len(part), way),
-                fold=found.fold[at],
+                fold=held_out.fold[at],
                 gpu=part.gpu,
                 source=part.source,
                 phase=part.phase,
                 machine=part.machine,
-                host_share=found.host_share[at],
-                shares=_shares(found, at),
+                host_share=held_out.host_share[at],
+                shares=_shares(held_out, at),
                 batch=part.batch,
                 under_fit=part.under_fit,
                 weight=counts[index] ** -CLUSTER,
@@ -103,27 +108,27 @@ def _cluster(source: Words, gpu: Words) -> Words:
     return np.char.add(np.char.add(source, "|"), gpu)
 
 
-def _regions(found: HeldOut, at: NDArray[np.bool_]) -> Words:
-    overhead, arithmetic, bandwidth = found.overhead_ms[at], found.arithmetic_ms[at], found.bandwidth_ms[at]
+def _regions(held_out: HeldOut, at: NDArray[np.bool_]) -> Words:
+    overhead, arithmetic, bandwidth = held_out.overhead_ms[at], held_out.arithmetic_ms[at], held_out.bandwidth_ms[at]
     work = np.where(arithmetic >= bandwidth, "arithmetic", "bandwidth")
     return np.where(overhead >= np.maximum(arithmetic, bandwidth), "launch", work)
 
 
-def _shares(found: HeldOut, at: NDArray[np.bool_]) -> Array:
-    """Return how much each region's errors count (steps × regions): :func:`core.hardware.interval.region_shares`."""
-    parts = np.stack([found.overhead_ms[at], found.bandwidth_ms[at], found.arithmetic_ms[at]], axis=1) ** 2
+def _shares(held_out: HeldOut, at: NDArray[np.bool_]) -> Array:
+    """Return the weights of each region's errors (steps × regions), as :func:`core.hardware.interval.region_shares`."""
+    parts = np.stack([held_out.overhead_ms[at], held_out.bandwidth_ms[at], held_out.arithmetic_ms[at]], axis=1) ** 2
     return parts / parts.sum(axis=1, keepdims=True)
 
 
 def quantiles(values: Array, weights: Array, levels: tuple[float, ...]) -> Array:
-    """Weighted quantiles by linear interpolation of the cumulated weights at their middles."""
+    """Return weighted quantiles, by linear interpolation of the cumulated weights at their middles."""
     order = np.argsort(values)
     places = np.cumsum(weights[order]) - weights[order] / 2
     return np.interp(np.array(levels) * weights.sum(), places, values[order])
 
 
 def error_class(mine: Judged, wider: float = 1.0, borrowed: str | None = None) -> ErrorClass:
-    """Quantiles of a class's errors."""
+    """Return the quantiles of a class's errors."""
     medians = [np.median(mine.error[mine.gpu == gpu]) for gpu in np.unique(mine.gpu)]
     low_95, low_90, middle, high_90, high_95 = quantiles(mine.error, mine.weight, (0.025, 0.05, 0.5, 0.95, 0.975))
     return ErrorClass(
@@ -139,21 +144,21 @@ def error_class(mine: Judged, wider: float = 1.0, borrowed: str | None = None) -
     )
 
 
-def classes(found: Judged, wider: Mapping[str, float] = AS_SEEN) -> dict[str, ErrorClass]:
+def classes(errors: Judged, wider: Mapping[str, float] = AS_SEEN) -> dict[str, ErrorClass]:
     """Return every class.
 
     Where launches limit, steps of a known host count: those of dense layers. Beside an assumed host's spread, which is
     made of whole networks' errors there, nothing is left to hold.
     """
-    work = found.region != "launch"
-    launch = found.region == "launch"
+    work = errors.region != "launch"
+    launch = errors.region == "launch"
     # without its source nobody knows how these sessions wait for the device, which no user's step does
-    known_host = launch & (found.kind == "dense layer") & (found.way == "chip")
+    known_host = launch & (errors.kind == "dense layer") & (errors.way == "chip")
     made = {}
     for mode in ("train", "infer"):
-        mine = known_host & (found.phase == mode)
-        made[f"dense/launch/{mode}"] = error_class(found.where(mine if mine.any() else launch))
-    assumed = error_class(found.where(launch & found.network), 0.0)
+        mine = known_host & (errors.phase == mode)
+        made[f"dense/launch/{mode}"] = error_class(errors.where(mine if mine.any() else launch))
+    assumed = error_class(errors.where(launch & errors.network), 0.0)
     made["dense/launch/assumed"] = assumed
     for family in (*NETWORKS_LIKE, "other"):
         made[f"{family}/launch/assumed"] = assumed
@@ -162,41 +167,40 @@ def classes(found: Judged, wider: Mapping[str, float] = AS_SEEN) -> dict[str, Er
             made[f"{family}/launch/{mode}"] = lent.model_copy(update={"borrowed": LENT["launch"]})
     for family in ("dense", *NETWORKS_LIKE):
         for region in REGIONS[1:]:
-            mine = found.where((found.family == family) & (found.region == region))
+            mine = errors.where((errors.family == family) & (errors.region == region))
             if _enough(mine):
                 made[f"{family}/{region}"] = error_class(mine)
             limited = mine.where(mine.limited)
             if _enough(limited):
                 made[f"{family}/{region}/limited"] = error_class(limited)
                 made[f"{family}/{region}"] = error_class(mine.where(~mine.limited))
-    everything = error_class(found.where(found.network & work), WIDER, ALL_NETWORKS)
+    everything = error_class(errors.where(errors.network & work), WIDER, ALL_NETWORKS)
     for family in ("dense", *NETWORKS_LIKE, "other"):
-        alike = found.where((found.family == family) & found.network & work)
+        alike = errors.where((errors.family == family) & errors.network & work)
         lent = error_class(alike, WIDER, ALIKE) if _enough(alike) else everything
         for region in REGIONS[1:]:
             made.setdefault(f"{family}/{region}", lent)
     return {name: _widened(each, wider.get(name.split("/")[0], 1.0)) for name, each in made.items()}
 
 
-def _widened(one: ErrorClass, factor: float) -> ErrorClass:
+def _widened(original: ErrorClass, factor: float) -> ErrorClass:
     bounds_of = ("low_90", "high_90", "low_95", "high_95")
-    return one.model_copy(update={name: factor * getattr(one, name) for name in bounds_of})
+    return original.model_copy(update={name: factor * getattr(original, name) for name in bounds_of})
 
 
-def calibrated(found: Judged, level: float = 0.95, held: float = HELD) -> dict[str, float]:
-    """Return by family the factor on the classes' bounds with which intervals of ``level`` hold the share ``held`` of
-    whole networks of other folds.
+def calibrated(errors: Judged) -> dict[str, float]:
+    """Return by family the factor on the classes' bounds with which intervals hold enough networks of other folds.
 
-    A new source or chip is off by more than the steps of the others scatter. Only steps that the device decides count;
-    hosts have spreads of their own.
+    :data:`LEVEL` and :data:`HELD` say how many. A new source or chip is off by more than the steps of the others
+    scatter. Only steps that the device decides count; hosts have spreads of their own.
     """
-    low, high = without_own_fold(found, level)
-    needed = np.where(found.error >= 0, found.error / high, found.error / low)
+    low, high = without_own_fold(errors, LEVEL)
+    needed = np.where(errors.error >= 0, errors.error / high, errors.error / low)
     made = {}
     for family in ("dense", *NETWORKS_LIKE):
-        mine = found.network & (found.family == family) & (found.host_share < LEAST_SHARE)
-        ways = [mine & (found.way == way) for way in np.unique(found.way)]
-        factors = [quantiles(needed[at], found.weight[at], (held,))[0] for at in ways if at.any()]
+        mine = errors.network & (errors.family == family) & (errors.host_share < LEAST_SHARE)
+        ways = [mine & (errors.way == way) for way in np.unique(errors.way)]
+        factors = [quantiles(needed[at], errors.weight[at], (HELD,))[0] for at in ways if at.any()]
         made[family] = min(WIDEST, max(1.0, *factors)) if factors else 1.0
     return made
 
@@ -208,9 +212,9 @@ def _enough(mine: Judged) -> bool:
     return len(mine.error) >= FEWEST * max(1, len(np.unique(mine.way)))
 
 
-def spreads(found: Judged, level: float) -> dict[str, float]:
+def spreads(errors: Judged, level: float) -> dict[str, float]:
     """Return the factor up and down that holds so many launch-bound steps of a kind of host, or of all kinds."""
-    launch = found.where(found.network & (found.region == "launch"))
+    launch = errors.where(errors.network & (errors.region == "launch"))
     made = {}
     for kind in (f"kind:{name}" for name in (*HOSTS, *RECENT)):
         mine = launch.where(launch.machine == kind)
@@ -221,31 +225,31 @@ def spreads(found: Judged, level: float) -> dict[str, float]:
 
 
 def bounds(
-    found: Judged, by: Mapping[str, ErrorClass], spread: Mapping[str, float], level: float
+    errors: Judged, by: Mapping[str, ErrorClass], spread: Mapping[str, float], level: float
 ) -> tuple[Array, Array]:
-    """Log bounds of each step's interval as a user would be given it: its class's, and its kind of host's spread."""
-    low, high = np.zeros(len(found.error)), np.zeros(len(found.error))
-    keys = np.stack([found.family, found.phase, found.limited.astype(str), found.network.astype(str)], axis=1)
+    """Return the log bounds of each step's interval as a user gets it, by its class and its kind of host's spread."""
+    low, high = np.zeros(len(errors.error)), np.zeros(len(errors.error))
+    keys = np.stack([errors.family, errors.phase, errors.limited.astype(str), errors.network.astype(str)], axis=1)
     for family, mode, limited, assumed in np.unique(keys, axis=0):
         at = np.all(keys == [family, mode, limited, assumed], axis=1)
-        for region, share in zip(REGIONS, found.shares[at].T, strict=True):
+        for region, share in zip(REGIONS, errors.shares[at].T, strict=True):
             name = f"{family}/{region}"
             if region == "launch":
                 name += "/assumed" if assumed == "True" else f"/{mode}"
             mine = (by.get(f"{name}/limited") if limited == "True" else None) or by[name]
-            one = mine.bounds(level)
-            low[at] += share * one[0]
-            high[at] += share * one[1]
-    host = np.array([np.log(spread.get(str(machine), 1.0)) for machine in found.machine]) * found.host_share
+            lower, upper = mine.bounds(level)
+            low[at] += share * lower
+            high[at] += share * upper
+    host = np.array([np.log(spread.get(str(machine), 1.0)) for machine in errors.machine]) * errors.host_share
     return -np.hypot(low, host), np.hypot(high, host)
 
 
-def without_own_fold(found: Judged, level: float, wider: Mapping[str, float] = AS_SEEN) -> tuple[Array, Array]:
+def without_own_fold(errors: Judged, level: float, wider: Mapping[str, float] = AS_SEEN) -> tuple[Array, Array]:
     """Return the same bounds where classes and spreads come from other chips, or other sources, alone."""
-    low, high = np.zeros(len(found.error)), np.zeros(len(found.error))
-    for way in np.unique(found.way):
-        for fold in np.unique(found.fold[found.way == way]):
-            own = (found.way == way) & (found.fold == fold)
-            others = found.where((found.way == way) & (found.fold != fold))
-            low[own], high[own] = bounds(found.where(own), classes(others, wider), spreads(others, level), level)
+    low, high = np.zeros(len(errors.error)), np.zeros(len(errors.error))
+    for way in np.unique(errors.way):
+        for fold in np.unique(errors.fold[errors.way == way]):
+            own = (errors.way == way) & (errors.fold == fold)
+            others = errors.where((errors.way == way) & (errors.fold != fold))
+            low[own], high[own] = bounds(errors.where(own), classes(others, wider), spreads(others, level), level)
     return low, high

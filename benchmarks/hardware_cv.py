@@ -43,7 +43,7 @@ NOTEBOOK_FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Evidence to fit to and to judge by."""
+    """Evidence for fitting and for judging."""
 
     evidence: Evidence
     cards: Mapping[str, GpuSpec]
@@ -51,7 +51,7 @@ class Data:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Steps that are fitted to and judged."""
+        """Return a mask of the steps that are fitted to and judged."""
         known = self.evidence
         return ~(np.isin(known.gpu, list(NEVER_FITTED)) | known.tiny | known.bound)
 
@@ -59,7 +59,8 @@ class Data:
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Log errors (measured / modelled) of steps by constants that were fitted without them, with what the model says
-    of each: overhead, arithmetic and bandwidth in ms, and how its log step time moves with that of the host."""
+    of each: overhead, arithmetic and bandwidth in ms, and how its log step time moves with that of the host.
+    """
 
     error: Array
     overhead_ms: Array
@@ -84,7 +85,7 @@ def network_rows() -> list[NetworkRow]:
 
 
 def fitted_without(data: Data, without: NDArray[np.bool_], start: Array | None = None) -> tuple[Array, Fitted]:
-    """Constants by every usable step but those."""
+    """Fit constants to every usable step except the marked ones."""
     few = sampled(data.evidence, without | ~data.usable)
     return fit(few, data.cards, data.hosts, start)
 
@@ -92,29 +93,29 @@ def fitted_without(data: Data, without: NDArray[np.bool_], start: Array | None =
 def held_out(data: Data, folds: Mapping[str, NDArray[np.bool_]], start: Array, tell: Callable[[str], None]) -> HeldOut:
     """Return each fold's usable steps, predicted by constants fitted without the fold."""
     size = len(data.evidence)
-    found = HeldOut(*(np.full(size, np.nan) for _ in range(5)), fold=np.full(size, "", dtype="<U60"))
+    errors = HeldOut(*(np.full(size, np.nan) for _ in range(5)), fold=np.full(size, "", dtype="<U60"))
     for name, mask in folds.items():
         if not (mask & data.usable).any():
             continue
         tell(name)
         _, fitted = fitted_without(data, mask, start)
-        judge(data, mask & data.usable, fitted, found, name)
-    return found
+        judge(data, mask & data.usable, fitted, errors, name)
+    return errors
 
 
-def judge(data: Data, mask: NDArray[np.bool_], fitted: Fitted, found: HeldOut, name: str) -> None:
+def judge(data: Data, mask: NDArray[np.bool_], fitted: Fitted, errors: HeldOut, name: str) -> None:
     """Fill in the errors of the marked steps."""
     mine = data.evidence.where(mask)
     prepared = prepare(mine)
     here = predict_rows(prepared, data.cards, data.hosts, fitted)
     slower = {name: _times(host, 1.1) for name, host in fitted.hosts.items()}
     there = predict_rows(prepared, data.cards, data.hosts, Fitted(fitted.constants, *fitted[1:3], slower))
-    found.error[mask] = np.log(mine.measured_ms / here.step_ms)
-    found.overhead_ms[mask] = here.overhead_ms
-    found.arithmetic_ms[mask] = here.arithmetic_ms
-    found.bandwidth_ms[mask] = here.bandwidth_ms
-    found.host_share[mask] = np.log(there.step_ms / here.step_ms) / np.log(1.1)
-    found.fold[mask] = name
+    errors.error[mask] = np.log(mine.measured_ms / here.step_ms)
+    errors.overhead_ms[mask] = here.overhead_ms
+    errors.arithmetic_ms[mask] = here.arithmetic_ms
+    errors.bandwidth_ms[mask] = here.bandwidth_ms
+    errors.host_share[mask] = np.log(there.step_ms / here.step_ms) / np.log(1.1)
+    errors.fold[mask] = name
 
 
 def _times(host: MachineHost, factor: float) -> MachineHost:
@@ -122,7 +123,7 @@ def _times(host: MachineHost, factor: float) -> MachineHost:
 
 
 def by_chip(data: Data) -> dict[str, NDArray[np.bool_]]:
-    """Folds: all cards that carry a chip, or that are nearly alike."""
+    """Return the folds: all cards that carry the same chip, or nearly the same."""
     return {name: np.isin(data.evidence.gpu, cards) for name, cards in CHIPS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Fits the hardware model's constants to published steps, and predicts steps with them, many at a time."""
+"""Fit the hardware model's constants to published steps, and predict steps with them, many at a time."""
 
 from __future__ import annotations
 
@@ -86,8 +86,9 @@ PARAMETERS: dict[str, tuple[float, float, float]] = {
 
 @dataclass(frozen=True)
 class MachineHost:
-    """A machine's host in ms: each step, each operation, each compiled step, the loop of ``fit``, each operation
-    run eagerly."""
+    """Costs of a machine's host in ms: per step, per operation, per compiled step, per step of ``fit``, per eager
+    operation.
+    """
 
     step_ms: float
     op_ms: float
@@ -99,7 +100,8 @@ class MachineHost:
 class Fitted(NamedTuple):
     """Constants and hosts by kind; and two that explain old measurements and enter no prediction: what one step of a
     sum takes in products of few rows with cuBLAS of 2017 and 2018, which no card shows with today's libraries, and how
-    host and device join where TensorFlow 1 waits for the device after each step."""
+    host and device join where TensorFlow 1 waits for the device after each step.
+    """
 
     constants: Constants
     old_depth_ns: float
@@ -118,7 +120,10 @@ class Predicted:
 
 
 def fitted_of(values: Iterable[float]) -> Fitted:
-    """Constants of the parameters' values, in the order of :data:`PARAMETERS`. Assumed ones follow from fitted ones."""
+    """Return the constants of the parameters' values, in the order of :data:`PARAMETERS`.
+
+    Constants that are assumed follow from fitted ones.
+    """
     by_name = dict(zip(PARAMETERS, map(float, values), strict=True))
     taken: dict[str, dict[str, float]] = {"arithmetic": {}, "bandwidth": {}, "limited": {}}
     for name, value in by_name.items():
@@ -155,30 +160,33 @@ def fitted_of(values: Iterable[float]) -> Fitted:
 
 
 def _shares(share: dict[str, float]) -> dict[str, float]:
-    """Depthwise convolutions do without tensor cores; classes without a share of their own have dense layers'."""
-    found = dict(share)
-    found["grouped/tf32"] = share["grouped/half"]
-    found |= {f"depthwise/{peak}": share["depthwise/fp32"] for peak in ("tf32", "half")}
-    return found | {f"other/{peak}": share[f"dense/{peak}"] for peak in ("fp32", "tf32", "half")}
+    """Return the shares of the peak with the assumed ones.
+
+    Depthwise convolutions do without tensor cores; classes without a share of their own have that of dense layers.
+    """
+    shares = dict(share)
+    shares["grouped/tf32"] = share["grouped/half"]
+    shares |= {f"depthwise/{peak}": share["depthwise/fp32"] for peak in ("tf32", "half")}
+    return shares | {f"other/{peak}": share[f"dense/{peak}"] for peak in ("fp32", "tf32", "half")}
 
 
 def _kinds(by_name: Mapping[str, float]) -> dict[str, MachineHost]:
-    found = {}
+    hosts = {}
     by_name = {**by_name, "host server op_us": SERVER_OP_US}
     for kind in HOSTS:
         # what no host has of its own is shared: too few steps were published to tell weak machines from desktops there
         shared = {part: by_name.get(f"host {part}_us", 0.0) for part in PARTS}
         costs = {part: by_name.get(f"host {kind} {part}_us", shared[part]) * MS_PER_US for part in PARTS}
-        found[f"kind:{kind}"] = MachineHost(*costs.values())
-    eager_ms, server_op_ms = found["kind:server"].eager_ms, found["kind:server"].op_ms
+        hosts[f"kind:{kind}"] = MachineHost(*costs.values())
+    eager_ms, server_op_ms = hosts["kind:server"].eager_ms, hosts["kind:server"].op_ms
     for kind, older in RECENT.items():
-        base = found[f"kind:{older}"]
+        base = hosts[f"kind:{older}"]
         share, eager = by_name[f"host {kind}"], eager_ms * base.op_ms / server_op_ms
-        found[f"kind:{kind}"] = MachineHost(
+        hosts[f"kind:{kind}"] = MachineHost(
             by_name["host recent step_us"] * MS_PER_US, share * base.op_ms, share * base.xla_ms, share * base.fit_ms,
             share * eager,
         )  # fmt: skip
-    return found
+    return hosts
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +225,8 @@ def predict_rows(
         m = bandwidth_time(spec, table, constants)
         spacing = spec.launch_us * MS_PER_US * table.kernels
         total = spacing + joined(c, m, overlaps[table.kind])
-        for found, part in ((launch, spacing), (arithmetic, c), (bandwidth, m), (device, total)):
-            found += np.bincount(row, part * evidence.times[at], size)
+        for summed, part in ((launch, spacing), (arithmetic, c), (bandwidth, m), (device, total)):
+            summed += np.bincount(row, part * evidence.times[at], size)
     costs = np.array([list(vars(known[m]).values()) for m in prepared.machines])
     step, op, xla, fit, eager = costs[prepared.machine].T
     graph = np.where(evidence.eager, eager, op) * np.where(evidence.fused, constants.fused_op, 1.0) * evidence.host_ops
@@ -236,7 +244,7 @@ def hosts_of(evidence: Evidence) -> dict[str, MachineHost]:
     Where all have one number it is the floor of a measurement that waits after every operation. Machines without tiny
     points have the median host of their source.
     """
-    found: dict[str, MachineHost] = {"none": MachineHost(0.0, 0.0)}
+    hosts: dict[str, MachineHost] = {"none": MachineHost(0.0, 0.0)}
     sources: dict[str, set[str]] = {}
     for machine in np.unique(evidence.machine):
         if machine == "none" or str(machine).startswith("kind:"):
@@ -248,12 +256,12 @@ def hosts_of(evidence: Evidence) -> dict[str, MachineHost]:
         for ops, ms in zip(evidence.host_ops[at], evidence.measured_ms[at], strict=True):
             times.setdefault(float(ops), []).append(float(ms))
         if times:
-            found[str(machine)] = _line({ops: float(np.median(ms)) for ops, ms in times.items()})
+            hosts[str(machine)] = _line({ops: float(np.median(ms)) for ops, ms in times.items()})
     for machines in sources.values():
-        known = [found[m] for m in machines if m in found]
+        known = [hosts[m] for m in machines if m in hosts]
         middle = MachineHost(*(float(np.median([getattr(h, p) for h in known])) for p in ("step_ms", "op_ms")))
-        found |= {m: middle for m in machines if m not in found}
-    return found
+        hosts |= {m: middle for m in machines if m not in hosts}
+    return hosts
 
 
 def _line(medians: Mapping[float, float]) -> MachineHost:
@@ -266,9 +274,9 @@ def _line(medians: Mapping[float, float]) -> MachineHost:
     return MachineHost(float(start), float(slope))
 
 
-def sampled(evidence: Evidence, without: NDArray[np.bool_], seed: int = 0) -> Evidence:
+def sampled(evidence: Evidence, without: NDArray[np.bool_]) -> Evidence:
     """Return at most :data:`SAMPLE` steps of each source, phase and card without those marked."""
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(0)
     keep = np.zeros(len(evidence), dtype=bool)
     names = _vote(evidence)
     for name in np.unique(names):
@@ -287,7 +295,7 @@ def _vote(evidence: Evidence) -> NDArray[np.str_]:
 def fit(
     evidence: Evidence, cards: Mapping[str, GpuSpec], hosts: Mapping[str, MachineHost], start: Array | None = None
 ) -> tuple[Array, Fitted]:
-    """Parameters with the least robust sum of squared log errors, each source and card weighing the same."""
+    """Return the parameters with the least robust sum of squared log errors; each source and card weighs the same."""
     logs = np.log(evidence.measured_ms)
     _, index, counts = np.unique(_vote(evidence), return_inverse=True, return_counts=True)
     network = np.isin(evidence.family, NETWORKS)
@@ -311,7 +319,10 @@ NETWORK_WEIGHT = 3.0
 def robust_least_squares(
     residuals: Callable[[Array], Array], start: Array, low: Array, high: Array, weights: Array
 ) -> Array:
-    """Levenberg–Marquardt on iteratively reweighted squares (pseudo-Huber loss of scale :data:`SCALE`), in a box."""
+    """Return the minimum in a box, by Levenberg–Marquardt on iteratively reweighted squares.
+
+    The loss is pseudo-Huber of scale :data:`SCALE`.
+    """
     x, damping = np.clip(start, low, high), 1e-2
 
     def cost(r: Array) -> float:

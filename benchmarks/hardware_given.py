@@ -1,7 +1,7 @@
-"""Compare the model that ships with the one before it, as a user is given each: on published steps of whole networks.
+"""Compare the model that ships with the one before it, on published steps of whole networks as a user is given them.
 
-Both see the same steps, with the conditions that the source names and with none named (the model before then took Keras
-on a desktop). The constants of the one that ships know these steps, those of the one before know 498 of them. The
+Both models get the same steps, with the conditions that the source names and with none named, when the earlier model
+assumed Keras on a desktop. The constants that ship were fitted to these steps, the earlier ones to 498 of them. The
 earlier model's figures are in ``evidence/model_2026_11_22.json.gz``: what commit 0b41051 gives for each step.
 
     python -m benchmarks.hardware_given
@@ -35,7 +35,7 @@ from core.workload.execution import expected
 BEFORE = Path(__file__).parent / "evidence" / "model_2026_11_22.json.gz"
 GROUPS = ("family", "phase", "year", "card", "source")
 
-Given = tuple[float, float, float] | None
+Figures = tuple[float, float, float] | None
 """A modelled step and its 95 % interval in ms; None where the model gives no number."""
 
 
@@ -45,8 +45,8 @@ class Step:
 
     row: NetworkRow
     year: str
-    before: Given
-    now: Given
+    before: Figures
+    now: Figures
 
     def group(self, by: str) -> str:
         """Return the group of this step: by family, phase, year, card or source."""
@@ -68,7 +68,7 @@ def report() -> None:
     """Print both models' figures by every group."""
     print("Inside the 95 % interval, median error, median high over low, steps without a number: before | now")
     for named in (True, False):
-        steps = given_steps(named=named)
+        steps = modelled_steps(named=named)
         print(f"\nConditions {'as the source names them' if named else 'not named'}: {len(steps):,} steps")
         print(f"  {'all':38}{_cells(steps)}")
         for by in GROUPS:
@@ -78,7 +78,7 @@ def report() -> None:
     print(f"\nRecurrent networks get no number from either: {recurrent} steps")
 
 
-def given_steps(*, named: bool) -> list[Step]:
+def modelled_steps(*, named: bool) -> list[Step]:
     """Return every published step of a whole network that is no mere bound, with what both models give."""
     cards = {**catalogue(), **MORE_CARDS}
     recent = {row.source for row in recent_rows()} | {LAMBDA}
@@ -88,13 +88,13 @@ def given_steps(*, named: bool) -> list[Step]:
             row,
             "after 2020" if row.source in recent else "to 2020",
             earlier().get(key(row), (None, None))[0 if named else 1],
-            given(row, cards[row.gpu], named=named),
+            modelled(row, cards[row.gpu], named=named),
         )
         for row in rows
     ]
 
 
-def given(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Given:
+def modelled(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Figures:
     """Return the step as a user is given it, with the conditions named or not."""
     conditions = row.conditions if named else replace(row.conditions, build="unnamed")
     execution = expected(row.workload.network, row.conditions.as_built(row.target)).execution
@@ -120,7 +120,7 @@ def key(row: NetworkRow) -> str:
 
 
 @cache
-def earlier() -> dict[str, tuple[Given, Given]]:
+def earlier() -> dict[str, tuple[Figures, Figures]]:
     """Return what the earlier model gives for each step: named, and with nothing named."""
     return json.loads(gzip.decompress(BEFORE.read_bytes()))
 
@@ -129,7 +129,7 @@ def _cells(steps: Sequence[Step]) -> str:
     return " | ".join(_figures(steps, [getattr(step, model) for step in steps]) for model in ("before", "now"))
 
 
-def _figures(steps: Sequence[Step], every: Sequence[Given]) -> str:
+def _figures(steps: Sequence[Step], every: Sequence[Figures]) -> str:
     values = np.array(list(_judged(steps, every)))
     without = sum(each is None for each in every)
     if not len(values):
@@ -138,7 +138,7 @@ def _figures(steps: Sequence[Step], every: Sequence[Given]) -> str:
     return f"{inside.mean():6.1%} {np.median(error):7.1%} {np.median(width):7.2f} {without:5}"
 
 
-def _judged(steps: Sequence[Step], every: Sequence[Given]) -> Iterator[tuple[float, float, float]]:
+def _judged(steps: Sequence[Step], every: Sequence[Figures]) -> Iterator[tuple[float, float, float]]:
     """Yield for each step with a number if the printed time touches the interval, the error, and high over low."""
     for step, each in zip(steps, every, strict=True):
         if each is None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.server import ROOT, open_browser, running_server
+from benchmarks.server import ROOT, open_browser, running_server, settle
 from simulated.made_up.states import STATES, environment
 
 SIZES: tuple[tuple[int, int, Literal["light", "dark"]], ...] = ((1440, 900, "light"), (1024, 768, "dark"))
@@ -50,9 +50,9 @@ def run_command(variables: dict[str, str], folder: Path, *arguments: str) -> sub
     """Run ``python -m core`` with these arguments and keep its output in the folder."""
     command = [sys.executable, "-m", "core", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=COMMAND_S)
-    said = f"$ breakeven {' '.join(arguments)}\n{done.stdout}{done.stderr}[exit status {done.returncode}]\n"
-    (folder / f"{arguments[0]}.txt").write_text(said)
-    print(said)
+    transcript = f"$ breakeven {' '.join(arguments)}\n{done.stdout}{done.stderr}[exit status {done.returncode}]\n"
+    (folder / f"{arguments[0]}.txt").write_text(transcript)
+    print(transcript)
     return done
 
 
@@ -80,9 +80,8 @@ def take_shots(address: str, folder: Path, when: str, pages: dict[str, str]) -> 
 
 def _whole(page: Any, height: int) -> None:
     """Wait until the page is drawn, then make the window as high as its content, which scrolls inside it."""
-    page.locator("h1, h2, h3").first.wait_for()
     for _ in range(2):
-        page.locator('[data-test-script-state="notRunning"]').first.wait_for(state="attached")
+        settle(page)
         page.wait_for_timeout(1_500)
         content = page.evaluate("document.querySelector('[data-testid=stMain]')?.scrollHeight || 0")
         page.set_viewport_size({"width": page.viewport_size["width"], "height": max(height, min(content, 9_000))})

@@ -94,7 +94,7 @@ class Cell:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=int, default=len(CELLS), help="so many cells, from the first")
+    parser.add_argument("--only", type=int, default=len(CELLS), help="number of cells, from the first")
     parser.add_argument("--limit-gb", type=float, default=1.5, help="limit of the searches; 0: none")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for each search")
     options = parser.parse_args()
@@ -130,23 +130,23 @@ def measure(row: tuple[str, str, str, str, str, int]) -> Cell | None:
 def tell_errors(cells: Sequence[Cell]) -> None:
     ways: dict[str, Callable[[Cell, Cell], bool]] = {
         "as shipped": lambda *_: False,
-        "fitted to other workloads": lambda one, other: one.peak.workload != other.peak.workload,
-        "fitted to other families": lambda one, other: one.family != other.family,
+        "fitted to other workloads": lambda cell, other: cell.peak.workload != other.peak.workload,
+        "fitted to other families": lambda cell, other: cell.family != other.family,
     }
-    found = {name: [predict(cell, cells, may_use) for cell in cells] for name, may_use in ways.items()}
+    predicted = {name: [predict(cell, cells, may_use) for cell in cells] for name, may_use in ways.items()}
     print(
         f"{'network':<38} {'mode':<6} {'execution':<9} {'batch':>6} "
         f"{'measured MB':>11} {'as shipped':>10} {'fitted':>7}"
     )
     for place, cell in enumerate(cells):
         peak = cell.peak
-        shipped, fitted = (rows[place][0] / 1e6 for rows in list(found.values())[:2])
+        shipped, fitted = (rows[place][0] / 1e6 for rows in list(predicted.values())[:2])
         print(
             f"{peak.workload.network.name:<38} {peak.workload.mode:<6} {peak.target.execution:<9} {peak.batch:>6,} "
             f"{peak.added_bytes / 1e6:>11.1f} {shipped:>10.1f} {fitted:>7.1f}"
         )
     print(f"\nThe framework's own: {statistics.median(cell.baseline_bytes for cell in cells) / 1e6:.0f} MB")
-    for name, rows in found.items():
+    for name, rows in predicted.items():
         logs = [math.log(cell.peak.added_bytes / middle) for cell, (middle, _) in zip(cells, rows, strict=True)]
         whole = [
             abs(cell.peak.added_bytes - middle) / (cell.peak.added_bytes + cell.baseline_bytes)

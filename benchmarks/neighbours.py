@@ -1,4 +1,4 @@
-"""Programs that disturb a measurement, planted as processes of their own for ``benchmarks.busy``.
+"""Programs that disturb a measurement, planted as processes of their own.
 
 Each ends by itself within a second or two once its parent is gone, so that none outlives a benchmark that was killed.
 """

@@ -69,21 +69,21 @@ def main() -> None:
 def regression(studies: int) -> None:
     """Print the real worker's estimates of the known noise scale, and the coverage of their 95 % intervals."""
     worker = ProcessWorker(Target(), command=(sys.executable, "-c", REGRESSION))
-    found = []
+    estimates = []
     try:
         worker.wait_ready(DEADLINE_S)
         plain = Workload(network=f"{INPUTS}-8-2", optimizer="sgd")  # replaced by the worker
         worker.ask(OpenTraining(workload=plain, batch=REFERENCE, learning_rate=0.1), DEADLINE_S)
         for _ in range(studies):
-            asked = SampleGradients(small=SMALL, parts=PARTS, draws=DRAWS)
-            reply = worker.ask(asked, DEADLINE_S)
+            request = SampleGradients(small=SMALL, parts=PARTS, draws=DRAWS)
+            reply = worker.ask(request, DEADLINE_S)
             sizes = {"step": 0, "small": SMALL, "big": SMALL * PARTS}
-            found.append(noise_scale([GradientDraw(**sizes, small_norm2=s, big_norm2=b) for s, b in reply.norms2]))
+            estimates.append(noise_scale([GradientDraw(**sizes, small_norm2=s, big_norm2=b) for s, b in reply.norms2]))
     finally:
         worker.close()
     truth = TRACE / SQUARED
-    inside = sum(one.low <= truth and (one.high is None or truth <= one.high) for one in found)
-    middle = statistics.median(one.value for one in found if one.value is not None)
+    inside = sum(estimate.low <= truth and (estimate.high is None or truth <= estimate.high) for estimate in estimates)
+    middle = statistics.median(estimate.value for estimate in estimates if estimate.value is not None)
     print(f"Linear regression: true noise scale {truth:.1f}, median of {studies} estimates {middle:.1f}")
     print(f"95 % intervals that hold the truth: {inside} of {studies} ({inside / studies:.0%})")
 
@@ -121,10 +121,10 @@ def best_rate(worker: ProcessWorker, workload: Workload, batch: int, seeds: int)
     The grid scales with the square root of the batch, the middle between the rules in use.
     """
     middle = RATES[workload.optimizer] * math.sqrt(batch / REFERENCE)
-    found = []
+    tried = []
     for factor in FACTORS:
-        found.append((steps_to_loss(worker, workload, batch, factor * middle, seed=0), factor * middle))
-    first, rate = min(found)
+        tried.append((steps_to_loss(worker, workload, batch, factor * middle, seed=0), factor * middle))
+    first, rate = min(tried)
     return rate, [first, *(steps_to_loss(worker, workload, batch, rate, seed) for seed in range(1, seeds))]
 
 
@@ -138,8 +138,8 @@ def steps_to_loss(worker: ProcessWorker, workload: Workload, batch: int, rate: f
         except CellFailed:  # diverged
             return math.inf
         losses.append(LossPoint(step=done.step, loss=done.loss))
-        if (found := steps_to(TARGET_LOSS, losses)) is not None:
-            return found
+        if (needed := steps_to(TARGET_LOSS, losses)) is not None:
+            return needed
     return math.inf
 
 

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.server import open_browser, running_server
+from benchmarks.server import new_tab, open_browser, running_server
 from core.ui import menu
 
 FIRST_GOAL_S, GOAL_S = 5.0, 2.0
@@ -62,15 +62,9 @@ def opening(page: Any, address: str, name: str, how: str) -> Opening:
     return Opening(name or "root", how, at.get("connected", 0.0), at["ended"], time.perf_counter() - start)
 
 
-def _tab(browser: Any) -> Any:
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    return page
-
-
 def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
     """Return the openings of new servers and new browsers."""
-    found = []
+    openings = []
     for name in names:
         for _ in range(servers):
             with (
@@ -78,40 +72,40 @@ def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
                 open_browser() as browser,
                 running_server(Path(folder)) as server,
             ):
-                found.append(opening(_tab(browser), server.address, name, "first"))
-    return found
+                openings.append(opening(new_tab(browser, 1440, 900, PATIENCE_MS), server.address, name, "first"))
+    return openings
 
 
 def later_openings(repeats: int) -> list[Opening]:
     """Return the openings of one server on which every page has been requested before."""
-    found = []
+    openings = []
     with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, open_browser() as browser:
-        known = _tab(browser)
+        known = new_tab(browser, 1440, 900, PATIENCE_MS)
         for name in menu.pages():
             opening(known, server.address, name, "once")
         known.goto("about:blank")  # an open page would keep polling
         for _ in range(repeats):
-            fresh = _tab(browser)
-            found.append(opening(fresh, server.address, "", "new browser"))
-            found.append(opening(fresh, server.address, "", "reload"))
+            fresh = new_tab(browser, 1440, 900, PATIENCE_MS)
+            openings.append(opening(fresh, server.address, "", "new browser"))
+            openings.append(opening(fresh, server.address, "", "reload"))
             fresh.context.close()
             for name in menu.pages():
                 again = known.context.new_page()
                 again.set_default_timeout(PATIENCE_MS)
-                found.append(opening(again, server.address, name, "later"))
+                openings.append(opening(again, server.address, name, "later"))
                 again.close()
-    return found
+    return openings
 
 
-def rows(found: list[Opening]) -> list[Opening]:
+def rows(openings: list[Opening]) -> list[Opening]:
     """Return medians by page and way of opening, in the order of first occurrence."""
     grouped: dict[tuple[str, str], list[Opening]] = {}
-    for one in found:
-        grouped.setdefault((one.page, one.how), []).append(one)
+    for entry in openings:
+        grouped.setdefault((entry.page, entry.how), []).append(entry)
     return [
-        Opening(page, how, *(statistics.median(getattr(one, part) for one in ones)
+        Opening(page, how, *(statistics.median(getattr(entry, part) for entry in entries)
                              for part in ("connected_s", "ended_s", "drawn_s")))
-        for (page, how), ones in grouped.items()
+        for (page, how), entries in grouped.items()
     ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Linux only: /proc separates the engine's threads from those of the page. The server's part of the page is its whole
 CPU time without that of the threads that live as long as the sweep, except the event loop's; Streamlit's scripts run
-in threads of a moment.
+in short-lived threads.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def sample(server: Server) -> Sample:
 
 def uses(samples: list[Sample], announced_s: list[float], event_loop: int) -> tuple[PageUse, PageUse]:
     """Return the use in pauses, and between them. ``event_loop``: the thread that serves."""
-    everywhere = [thread for one in samples for thread in one.threads_s]
+    everywhere = [thread for moment in samples for thread in moment.threads_s]
     engine = {
         thread for thread in set(everywhere)
         if thread != event_loop and everywhere.count(thread) > LIVES * len(samples)
@@ -91,8 +91,8 @@ def uses(samples: list[Sample], announced_s: list[float], event_loop: int) -> tu
 def table(sweeps: list[tuple[PageUse, PageUse]], pauses: int) -> tuple[str, bool]:
     """Return the use over all sweeps as lines, and True if the goal is met."""
     within, between = PageUse(), PageUse()
-    for one in sweeps:
-        within, between = within.plus(one[0]), between.plus(one[1])
+    for in_pauses, outside in sweeps:
+        within, between = within.plus(in_pauses), between.plus(outside)
     lines = [f"{pauses} pauses in {within.wall_s + between.wall_s:.0f} s", "of a core         server  browser"]
     for name, use in (("between pauses", between), ("in pauses", within), ("together", within.plus(between))):
         server, browser = use.shares()

@@ -5,20 +5,20 @@
     python -m benchmarks.polling --use [--sweeps 2] [--budget 45]
 
 With --use the page stays open during whole sweeps and only CPU time is counted, in the pauses that the engine makes for
-its pages and between them, which other programs disturb little. Else:
+its pages and between them, which other programs disturb little. Otherwise:
 
 A real server, a real browser (Chromium), a real sweep started through the page. While it runs, the browser alternates
 every few seconds between *open* (redrawing in pauses as it does in front of a user) and *closed*: all its processes
 are suspended, so that the server goes on headless, without the load that opening a page again would put into the next
 rounds. The store's count of rounds is noted at each change; the round in flight at that moment is dropped. A pair is
 two neighbouring stretches of rounds in different states in the same worker processes; its ratio, open over closed, is
-taken batch by batch. The interval comes from resampling pairs, and sweeps go on, at most as many as --most says, until
+taken batch by batch. The interval comes from resampling pairs, and sweeps are repeated, at most --most of them, until
 both targets' intervals lie below 1.03 (looking after every sweep makes their 95 % somewhat optimistic). What fell due
 while the page was suspended is done at once, so that every open stretch holds a redraw of the charts, which is more
 often than a user causes.
 
-On two cores the browser itself competes with a target of two threads, so beside the ratio stand the CPU seconds a
-second that server and browser use in both states.
+On two cores the browser itself competes with a target of two threads, so the CPU seconds per second that
+server and browser use in both states stand beside the ratio.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ from typing import Any, Literal
 import psutil
 
 from benchmarks.page_use import SAMPLE_S, Sample, sample, table, uses
-from benchmarks.server import Server, browser_processes, open_browser, running_server
+from benchmarks.server import Server, browser_processes, new_tab, open_browser, running_server
 from core.rounds.run import Run
 from core.store import Store
 
 GOAL, SHOWN = 1.02, 1.03  # limits of the ratio, and of its interval's upper end
-PATIENCE_MS = 120_000
 PARTS = 2  # of the page drawn in a pause: the line of progress and the charts
 RESAMPLES = 2_000
 State = Literal["open", "closed"]
@@ -133,25 +132,25 @@ def stretches(run: Run, changes: list[tuple[int, State]]) -> list[Stretch]:
     Each is (state, process, step ms by target and batch). Rounds before the first change, and the round in flight at
     each change, are left out.
     """
-    found: list[Stretch] = []
+    kept: list[Stretch] = []
     bounds = [*changes, (len(run.rounds), changes[-1][1])]
     for (start, state), (end, _) in pairwise(bounds):
         for item in run.rounds[start + 1 : end]:
             process = max(block.process for block in item.blocks)
-            if not found or found[-1][:2] != (state, process) or item.index == start + 1:
-                found.append((state, process, defaultdict(list)))
+            if not kept or kept[-1][:2] != (state, process) or item.index == start + 1:
+                kept.append((state, process, defaultdict(list)))
             for block in item.blocks:
-                found[-1][2][block.target, item.batch].append(block.step_ms)
-    return found
+                kept[-1][2][block.target, item.batch].append(block.step_ms)
+    return kept
 
 
-def pair_ratios(found: list[Stretch], target: int) -> list[float]:
+def pair_ratios(kept: list[Stretch], target: int) -> list[float]:
     """Return open over closed for neighbouring stretches of the same processes: the median over their batches."""
     ratios = []
-    for one, other in pairwise(found):
-        if one[0] == other[0] or one[1] != other[1]:
+    for before, after in pairwise(kept):
+        if before[0] == after[0] or before[1] != after[1]:
             continue
-        opened, closed = (one[2], other[2]) if one[0] == "open" else (other[2], one[2])
+        opened, closed = (before[2], after[2]) if before[0] == "open" else (after[2], before[2])
         shared = [key for key in opened if key in closed and key[0] == target]
         if shared:
             by_batch = (statistics.median(opened[key]) / statistics.median(closed[key]) for key in shared)
@@ -159,9 +158,9 @@ def pair_ratios(found: list[Stretch], target: int) -> list[float]:
     return ratios
 
 
-def interval(ratios: list[float], seed: int = 0) -> tuple[float, float]:
+def interval(ratios: list[float]) -> tuple[float, float]:
     """Return 95 % bounds of the median by resampling pairs (2.5 % and 97.5 % of the resampled medians)."""
-    rng = random.Random(seed)
+    rng = random.Random(0)
     medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
     return medians[round(0.025 * RESAMPLES)], medians[round(0.975 * RESAMPLES) - 1]
 
@@ -183,36 +182,35 @@ class Ratio:
 
 def ratios(logs: list[Log], runs: list[Run]) -> list[Ratio]:
     """Return the ratio of each target with at least two pairs."""
-    found = []
+    by_target = []
     for target, name in enumerate(runs[0].target_names):
         pairs = [r for run, log in zip(runs, logs, strict=True)
                  for r in pair_ratios(stretches(run, log.changes), target)]  # fmt: skip
         if len(pairs) >= 2:
-            found.append(Ratio(name, len(pairs), statistics.median(pairs), *interval(pairs)))
-    return found
+            by_target.append(Ratio(name, len(pairs), statistics.median(pairs), *interval(pairs)))
+    return by_target
 
 
 def measure(options: argparse.Namespace) -> tuple[list[Log], list[Ratio]]:
     """Run sweeps until the goal is shown for every target, or as many as are allowed."""
     logs: list[Log] = []
     runs: list[Run] = []
-    found: list[Ratio] = []
+    by_target: list[Ratio] = []
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
         store = Store(f"sqlite:///{Path(name) / 'data' / 'runs.sqlite3'}")
-        while len(runs) < options.sweeps or (len(runs) < options.most and not _all_shown(found, runs[0])):
-            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-            page.set_default_timeout(PATIENCE_MS)
+        while len(runs) < options.sweeps or (len(runs) < options.most and not _all_shown(by_target, runs[0])):
+            page = new_tab(browser, 1280, 900)
             start_sweep(page, server, options.batches, options.budget)
             log = watch(store, server, options.segment)
             page.close()
             logs.append(log)
             runs.append(store.load(log.run_id))
-            found = ratios(logs, runs)
-            so_far = ", ".join(f"{of.ratio:.3f} ({of.low:.3f} to {of.high:.3f}), {of.pairs} pairs" for of in found)
+            by_target = ratios(logs, runs)
+            so_far = ", ".join(f"{of.ratio:.3f} ({of.low:.3f} to {of.high:.3f}), {of.pairs} pairs" for of in by_target)
             print(f"sweep {len(runs)}: {len(runs[-1].rounds)} rounds in {runs[-1].elapsed_s:.0f} s; {so_far}",
                   file=sys.stderr, flush=True)  # fmt: skip
         store.close()
-    return logs, found
+    return logs, by_target
 
 
 def measure_use(options: argparse.Namespace) -> bool:
@@ -221,8 +219,7 @@ def measure_use(options: argparse.Namespace) -> bool:
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
         store = Store(f"sqlite:///{Path(name) / 'data' / 'runs.sqlite3'}")
         for number in range(options.sweeps):
-            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-            page.set_default_timeout(PATIENCE_MS)
+            page = new_tab(browser, 1280, 900)
             announced_s, samples = list[float](), list[Sample]()
             page.on("websocket", partial(_note_news, announced_s))
             start_sweep(page, server, options.batches, options.budget)
@@ -248,8 +245,8 @@ def _note_news(announced_s: list[float], socket: Any) -> None:
         socket.on("framereceived", lambda _: announced_s.append(time.monotonic()))
 
 
-def _all_shown(found: list[Ratio], run: Run) -> bool:
-    return len(found) == len(run.target_names) and all(of.is_shown for of in found)
+def _all_shown(by_target: list[Ratio], run: Run) -> bool:
+    return len(by_target) == len(run.target_names) and all(of.is_shown for of in by_target)
 
 
 def main() -> None:
@@ -267,24 +264,24 @@ def main() -> None:
     load = os.getloadavg()[0]
     if options.use:
         sys.exit(0 if measure_use(options) else 1)
-    logs, found = measure(options)
-    if not found:
+    logs, by_target = measure(options)
+    if not by_target:
         raise SystemExit("Too few pairs of stretches in the same worker processes; use a larger --budget.")
 
-    met = all(of.is_shown for of in found)
+    met = all(of.is_shown for of in by_target)
     print(f"{len(logs)} sweeps; load of the machine before them {load:.1f}")
     print("target            pairs  open/closed  95 % interval    goal")
-    for of in found:
+    for of in by_target:
         good = "met" if of.is_shown else "not shown" if of.low <= GOAL else "not met"
         print(f"{of.target:<17} {of.pairs:>5} {of.ratio:>12.3f}  {of.low:.3f} to {of.high:.3f}   {good}")
     use = {state: _total([log.use[state] for log in logs]) for state in ("open", "closed")}
-    print("CPU seconds per second   server  browser")
+    print("CPU seconds per second server  browser")
     for state, total in use.items():
         print(f"{state:<20} {total.server_s / total.wall_s:>8.2f} {total.browser_s / total.wall_s:>8.2f}")
     print(f"page open and polling over headless, both targets (goal at most {GOAL}, interval below {SHOWN}): "
           f"{'met' if met else 'not shown'}")  # fmt: skip
     if options.json:
-        targets = [asdict(of) for of in found]
+        targets = [asdict(of) for of in by_target]
         summary = {"label": "measured", "targets": targets, "cpu": {s: asdict(u) for s, u in use.items()}}
         options.json.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     sys.exit(0 if met else 1)

@@ -86,15 +86,15 @@ DATA = (
 )
 
 
-def repeated(field: str, item: Callable[[int], str], limit: int = MAX_BYTES) -> Callable[[Path], None]:
+def repeated(field: str, item: Callable[[int], str]) -> Callable[[Path], None]:
     """Return a maker of a run whose list ``field`` fills the file with what ``item`` returns for 0, 1, 2, …"""
 
     def make(path: Path) -> None:
         begin, size, items = json.dumps(HEAD)[:-1] + f', "{field}": [', 0, []
-        while size < limit - 3_000:
+        while size < MAX_BYTES - 3_000:
             items.append(item(len(items)))
             size += len(items[-1]) + 1
-        if size > limit - 1_000:
+        if size > MAX_BYTES - 1_000:
             items.pop()
         path.write_text(f"{begin}{','.join(items)}]}}")
 
@@ -140,7 +140,7 @@ def run_shapes() -> Iterator[Shape]:
             yield Shape(f"run: {name}, {command[2]}", ".json", make, command)
 
     both = (VERDICT, REPORT)
-    yield from shape("a process a round", repeated("rounds", lambda i: one_round(i, 1 + i % 7, i)), *both)
+    yield from shape("one process per round", repeated("rounds", lambda i: one_round(i, 1 + i % 7, i)), *both)
     yield from shape("5,000 processes", repeated("rounds", lambda i: one_round(i, 1 + i % 7, (i // 7) % 5000)), *both)
     yield from shape(
         "5,000 processes at 1,000 batches",
@@ -152,7 +152,7 @@ def run_shapes() -> Iterator[Shape]:
         repeated("rounds", lambda i: one_round(i, 1 + i % 1000, (i // 1000) % 30)),
         *both,
     )
-    yield from shape("a pass a round", repeated("rounds", lambda i: one_round(i, 1 + i % 7, 0, pass_index=i)))
+    yield from shape("one pass per round", repeated("rounds", lambda i: one_round(i, 1 + i % 7, 0, pass_index=i)))
     yield from shape("neighbours", repeated("rounds", lambda i: ROUND_OF % (i, BUSIEST)))
     yield from shape("no pairs", repeated("rounds", lambda i: one_round(i, 1 + i % 7, i, both=False)), *both)
     yield from shape("one cell", repeated("rounds", lambda i: one_round(i, 8, 0)), *both)
@@ -208,12 +208,12 @@ def csv_shapes() -> Iterator[Shape]:
         noise = random.Random(i).uniform(0.9, 1.1)
         return f"{'ab'[t]},{1 + n % batches},{n},{(n // batches) % processes},{noise * (1 + t):.4f}"
 
-    yield from shape("a process a round", head, lambda i: row(i, 1, 10**9))
-    yield from shape("a process a round at 7 batches", head, lambda i: row(i, 7, 10**9))
+    yield from shape("one process per round", head, lambda i: row(i, 1, 10**9))
+    yield from shape("one process per round at 7 batches", head, lambda i: row(i, 7, 10**9))
     yield from shape("100 processes at 1,000 batches", head, lambda i: row(i, 1000, 100))
     yield from shape("one process at 1,000 batches", head, lambda i: row(i, 1000, 1))
-    yield from shape("a batch a row", head, lambda i: f"a,{1 + i % 65536},{i},0,1")
-    yield from shape("a target a row", head, lambda i: f"t{i},1,{i},0,1", VERDICT)
+    yield from shape("one batch per row", head, lambda i: f"a,{1 + i % 65536},{i},0,1")
+    yield from shape("one target per row", head, lambda i: f"t{i},1,{i},0,1", VERDICT)
     yield from shape("two rows, one column each byte", head + "," * (MAX_BYTES - 500), lambda _: "a", VERDICT)
     wide = head + "," * 5_000
     yield from shape("wide rows", wide, lambda i: f"a,1,{i},0,1" + "," * 5_000, VERDICT)
@@ -224,8 +224,9 @@ def csv_shapes() -> Iterator[Shape]:
     )
 
 
-def npz_bomb(path: Path, header_bytes: int = 500_000_000) -> None:
+def npz_bomb(path: Path) -> None:
     """Write half a megabyte that unpacks to a header of 500 MB."""
+    header_bytes = 500_000_000
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w", force_zip64=True) as f:
         f.write(b"\x93NUMPY\x02\x00" + header_bytes.to_bytes(4, "little"))
         for _ in range(header_bytes // 1_000_000):
@@ -336,8 +337,8 @@ def cost(shape: Shape, folder: Path) -> Cost:
     maker.join()
     command = [sys.executable, *(part.replace("{}", str(path)) for part in shape.command)]
     environment = os.environ | {"BREAKEVEN_DATA_DIR": str(folder), "BREAKEVEN_LOCK_DIR": str(folder)}
-    with (folder / "said").open("wb") as said:
-        child = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, env=environment, preexec_fn=_limited)
+    with (folder / "said").open("wb") as output:
+        child = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=environment, preexec_fn=_limited)
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     words = (folder / "said").read_text(errors="replace").strip().splitlines() or [""]
@@ -360,12 +361,12 @@ def main() -> None:
             if chosen.match not in shape.name:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                found = cost(shape, Path(folder))
-            costs.append(found)
-            mark = "✓" if found.holds else "✗"
+                result = cost(shape, Path(folder))
+            costs.append(result)
+            mark = "✓" if result.holds else "✗"
             print(
-                f"{mark} {found.seconds:6.1f} s {found.peak_mb:7.0f} MB {found.file_mb:7.1f} MB file  "
-                f"{found.status:3d}  {found.shape}: {found.said}",
+                f"{mark} {result.seconds:6.1f} s {result.peak_mb:7.0f} MB {result.file_mb:7.1f} MB file  "
+                f"{result.status:3d}  {result.shape}: {result.said}",
                 flush=True,
             )
     if chosen.json:

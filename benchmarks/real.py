@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from core.machine.interference import InterferenceSampler
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
+from core.studies.progress import Progress
 from core.studies.runner import StudyTools, watching
 from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
@@ -18,10 +19,10 @@ from core.workload.spec import Target
 
 
 @contextmanager
-def real_tools(*targets: Target) -> Iterator[StudyTools]:
-    """Yield the tools for studies of these targets, one after the other; progress is not shown."""
+def real_tools(*targets: Target, report: Callable[[Progress], None] = lambda _: None) -> Iterator[StudyTools]:
+    """Yield the tools for studies of these targets, one after the other; ``report`` receives their progress."""
     with watching(InterferenceSampler, targets) as interference:
-        yield StudyTools(launch_processes, WallClock(), threading.Event(), interference, lambda _: None)
+        yield StudyTools(launch_processes, WallClock(), threading.Event(), interference, report)
 
 
 def sweep(plan: SweepPlan) -> Run:

@@ -71,20 +71,20 @@ def main() -> None:
 
 def record(kind: Kind[Any, Any, Any], tools: StudyTools, plan: Any, run: Run) -> None:
     """Measure a study and write it as a shipped example."""
-    found = recorded(kind.run(tools, plan))
+    study = recorded(kind.run(tools, plan))
     context = Context(run=run)
-    text = kind.text(found, kind.answer(found, context), context)
+    text = kind.text(study, kind.answer(study, context), context)
     assert kind.example is not None
-    (DATA / kind.example).write_text(found.to_json() + "\n", encoding="utf-8")
+    (DATA / kind.example).write_text(study.to_json() + "\n", encoding="utf-8")
     print(text.splitlines()[0], flush=True)
 
 
-def recorded(found: Any) -> Any:
+def recorded(study: Any) -> Any:
     """Return the record labelled recorded, including its parts."""
-    if not isinstance(found, Diagnosis):
-        return found.model_copy(update={"label": "recorded"})
-    reruns = tuple(rerun.model_copy(update={"run": recorded(rerun.run)}) for rerun in found.reruns)
-    return found.model_copy(update={"experiment": recorded(found.experiment), "reruns": reruns})
+    if not isinstance(study, Diagnosis):
+        return study.model_copy(update={"label": "recorded"})
+    reruns = tuple(rerun.model_copy(update={"run": recorded(rerun.run)}) for rerun in study.reruns)
+    return study.model_copy(update={"experiment": recorded(study.experiment), "reruns": reruns})
 
 
 def example_sweep(budget_s: float) -> Run:

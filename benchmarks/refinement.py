@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=40)
     parser.add_argument("--width", type=float, default=0.2, help="(high − low) / batch that is enough")
     parser.add_argument("--batches", default="1:8192", help="range of both; default %(default)s")
-    parser.add_argument("--per-octave", type=float, default=2.0, help="sizes a doubling of the fixed grid")
+    parser.add_argument("--per-octave", type=float, default=2.0, help="sizes per doubling of the fixed grid")
     parser.add_argument("--startup", type=float, default=STARTUP_S, help="seconds of a start")
     parser.add_argument("--prepare", type=float, default=PREPARE_S, help="seconds of preparing a batch")
     parser.add_argument("--json", type=Path)

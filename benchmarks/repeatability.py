@@ -10,13 +10,11 @@ contradict, and is counted separately. Takes (2 × sweeps × budget) seconds.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.neighbours import planted
 from benchmarks.real import sweep
 from core.machine.lock import machine_lock
 from core.rounds.answer.analyse import analyse
@@ -27,18 +25,6 @@ from core.rounds.run import Run
 from core.workload.spec import Target, Workload, parse_batches
 
 GOAL = 0.9
-BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
-
-
-@contextlib.contextmanager
-def neighbour() -> Iterator[None]:
-    """Run another program that keeps one core busy, until it or this process ends."""
-    process = subprocess.Popen([sys.executable, "-c", BUSY])
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def agreement(verdicts: list[Verdict]) -> tuple[int, int]:
@@ -90,7 +76,7 @@ def main() -> None:
     )
     with machine_lock("the benchmark of repeatability"):
         quiet = report("alone", [sweep(plan) for _ in range(options.sweeps)])
-        with neighbour():
+        with planted("one core"):
             loaded = report("beside a neighbour on one core", [sweep(plan) for _ in range(options.sweeps)])
     if options.json:
         options.json.write_text(json.dumps({"alone": quiet, "neighbour": loaded}, indent=1), encoding="utf-8")

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.server import open_browser, running_server
+from benchmarks.server import new_tab, open_browser, running_server
 from core.rounds.answer.answer import Answer
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
@@ -42,7 +42,6 @@ GOALS_S = {"first point": (5.0, 3.0), "first estimate": (8.0, 8.0), "±25 %": (2
 ENOUGH = 0.9  # share of the sweeps
 LOOK_S = 0.05
 WARM_S = 120.0
-PATIENCE_MS = 120_000
 
 
 @dataclass
@@ -61,16 +60,16 @@ class Seconds:
 def reached(run: Run, answer: Answer | None) -> list[str]:
     """Return the goals that a snapshot meets."""
     crossovers = answer.verdict.crossovers if answer is not None else ()
-    found = ["first point"] * bool(run.rounds) + ["first estimate"] * bool(crossovers)
+    goals = ["first point"] * bool(run.rounds) + ["first estimate"] * bool(crossovers)
     if crossovers and all(c.low is not None and c.high is not None for c in crossovers):
         off = max(max(c.batch - c.low, c.high - c.batch) / c.batch for c in crossovers)  # type: ignore[operator]
-        found += [f"±{width} %" for width in (25, 10) if 100 * off <= width]
-    return found
+        goals += [f"±{width} %" for width in (25, 10) if 100 * off <= width]
+    return goals
 
 
 def measure(store: Store, plan: SweepPlan, warm: bool) -> Seconds:
     """Run one sweep in a job of its own, stopped at the last goal."""
-    found = Seconds(warm, round(os.getloadavg()[0], 2))
+    row = Seconds(warm, round(os.getloadavg()[0], 2))
     jobs = Jobs(store)
     if warm:
         jobs.warm_up()
@@ -79,30 +78,30 @@ def measure(store: Store, plan: SweepPlan, warm: bool) -> Seconds:
     jobs.start(SWEEP, new_run(plan))
     while (snapshot := jobs.snapshot()) is not None:
         for goal in reached(snapshot.record, snapshot.answer):
-            found.reached_s.setdefault(goal, round(time.monotonic() - begin_s, 2))
+            row.reached_s.setdefault(goal, round(time.monotonic() - begin_s, 2))
         if not snapshot.active:
             break
-        if len(found.reached_s) == len(GOALS_S):
+        if len(row.reached_s) == len(GOALS_S):
             jobs.cancel()
         time.sleep(LOOK_S)
     assert snapshot is not None
     if snapshot.error:
         raise SystemExit(snapshot.error)
-    _describe(found, snapshot.record, snapshot.answer)
+    _describe(row, snapshot.record, snapshot.answer)
     jobs.close()
-    return found
+    return row
 
 
-def _describe(found: Seconds, run: Run, answer: Answer | None) -> None:
+def _describe(row: Seconds, run: Run, answer: Answer | None) -> None:
     if answer is not None and answer.verdict.crossovers:
-        one = answer.verdict.crossovers[0]
-        found.crossover = one.batch, one.low, one.high
-    found.starts = [str(process.start) for process in run.processes]
+        crossover = answer.verdict.crossovers[0]
+        row.crossover = crossover.batch, crossover.low, crossover.high
+    row.starts = [str(process.start) for process in run.processes]
     by_start: dict[int, float] = {}
     for process in run.processes:
         by_start[process.index] = max(by_start.get(process.index, 0.0), process.startup_ms / 1000)
-    found.startup_s = statistics.median(by_start.values())
-    found.prepare_s = statistics.median(
+    row.startup_s = statistics.median(by_start.values())
+    row.prepare_s = statistics.median(
         (setup.build_ms + setup.first_call_ms + setup.warmup_ms) / 1000 for setup in run.setups
     )
 
@@ -110,8 +109,7 @@ def _describe(found: Seconds, run: Run, answer: Answer | None) -> None:
 def first_chart_s(warm_s: float) -> float:
     """Return the seconds from the press in a browser, with the form's proposal, to the first chart of the sweep."""
     with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
-        page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-        page.set_default_timeout(PATIENCE_MS)
+        page = new_tab(browser, 1440, 900)
         page.goto(f"{server.address}/sweep")
         button = page.get_by_role("button", name="Measure this machine")
         button.wait_for()

@@ -108,6 +108,19 @@ def open_browser() -> Iterator[Any]:
             browser.close()
 
 
+def new_tab(browser: Any, width: int, height: int, patience_ms: float = 120_000) -> Any:
+    """Open a tab of that size in a profile of its own; whatever takes longer than ``patience_ms`` fails."""
+    page = browser.new_context(viewport={"width": width, "height": height}).new_page()
+    page.set_default_timeout(patience_ms)
+    return page
+
+
+def settle(page: Any) -> None:
+    """Wait until the page's heading is there and Streamlit's script has ended."""
+    page.locator("h1, h2, h3").first.wait_for()
+    page.locator('[data-test-script-state="notRunning"]').first.wait_for(state="attached")
+
+
 def browser_processes() -> list[psutil.Process]:
     """Return every process of the browser that this process started."""
     return [p for p in psutil.Process().children(recursive=True) if "chrom" in _name(p)]

@@ -3,13 +3,13 @@
     python -m benchmarks.together [--case alike|unlike] [--starts 4] [--rounds 6] [--json FILE]
 
 Linux only. Two worker processes, each bound to half of the cores, stand for two devices; in the case *unlike* one of
-them computes in mixed bfloat16, which takes another time. First come the curves: each half with the other idle, and
-with the other busy, in rounds of random order. From the idle curves ``best_splits`` computes how to divide a batch and
-the maximum gain. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of the best
-split each alone, that split on both at once, half the batch on each at once. *At once*: both workers are told to run
-their blocks, and the round ends with the slower one; once with one such barrier per block, and once with one after
-every step. No gradients are summed. Each start of the workers is one observation; intervals are 95 % t intervals over
-starts.
+them computes in mixed bfloat16, whose steps take a different time. First come the curves: each half with the other
+idle, and with the other busy, in rounds of random order. From the idle curves ``best_splits`` computes how to divide a
+batch and the maximum gain. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of
+the best split each alone, that split on both at once, half the batch on each at once. *At once*: both workers are told
+to run their blocks, and the round ends with the slower one; once with one such barrier per block, and once with one
+after every step. No gradients are summed. Each start of the workers is one observation; intervals are 95 % t intervals
+over starts.
 
 All of that is done twice, with the time of the clock and with the CPU time of the workers, which excludes time that
 other programs take from a core. A barrier after every step waits outside of the workers, so that it is timed by the
@@ -148,8 +148,10 @@ class Halves:
         """Check that every thread of either worker is bound to its half."""
         for worker, cores in zip(self._workers, halves, strict=True):
             for thread in Path(f"/proc/{worker.ready.pid}/task").iterdir():
-                found = os.sched_getaffinity(int(thread.name))
-                assert found == cores, f"a thread of the worker for {worker.target} is bound to {found}, not to {cores}"
+                bound_to = os.sched_getaffinity(int(thread.name))
+                assert bound_to == cores, (
+                    f"a thread of the worker for {worker.target} is bound to {bound_to}, not to {cores}"
+                )
 
     def close(self) -> None:
         self._pool.shutdown()
@@ -173,7 +175,7 @@ def halves_of(second: Target) -> Iterator[Halves]:
 
 def curves(second: Target, starts: int, rounds: int, order: random.Random) -> dict[str, tuple[Run, Run]]:
     """Return, for each clock, the rounds of all starts with the other half idle, and busy."""
-    found: dict[str, tuple[list[Round], list[Round]]] = {clock: ([], []) for clock in CLOCKS}
+    by_clock: dict[str, tuple[list[Round], list[Round]]] = {clock: ([], []) for clock in CLOCKS}
     for start in range(starts):
         with halves_of(second) as halves:
             for batch in GRID:
@@ -182,7 +184,7 @@ def curves(second: Target, starts: int, rounds: int, order: random.Random) -> di
             for batch in [batch for _ in range(rounds) for batch in order.sample(GRID, len(GRID))]:
                 for which, way in enumerate((halves.alone, halves.busy)):
                     took = {number: way(number, batch) for number in order.sample((0, 1), 2)}
-                    for clock, both in enumerate(found.values()):
+                    for clock, both in enumerate(by_clock.values()):
                         blocks = tuple(
                             Block(target=number, process=start, steps=1, step_ms=times[clock])
                             for number, times in sorted(took.items())
@@ -191,7 +193,7 @@ def curves(second: Target, starts: int, rounds: int, order: random.Random) -> di
                         kept.append(Round(index=len(kept), pass_index=start, batch=batch, blocks=blocks))
         print(f"curves {start + 1} of {starts}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     return {
-        clock: (run_of(idle, starts, second), run_of(busy, starts, second)) for clock, (idle, busy) in found.items()
+        clock: (run_of(idle, starts, second), run_of(busy, starts, second)) for clock, (idle, busy) in by_clock.items()
     }
 
 
@@ -213,7 +215,7 @@ WAYS = ("first", "second", "part of first", "part of second", "at once", "stepwi
 
 def trial(second: Target, splits: Sequence[Split], starts: int, rounds: int, order: random.Random) -> list[np.ndarray]:
     """Return for each split the log milliseconds per step [clock, start, way], medians over its rounds."""
-    found = [np.empty((len(CLOCKS), starts, len(WAYS))) for _ in splits]
+    logs = [np.empty((len(CLOCKS), starts, len(WAYS))) for _ in splits]
     for start in range(starts):
         with halves_of(second) as halves:
             for number in (0, 1):
@@ -221,20 +223,20 @@ def trial(second: Target, splits: Sequence[Split], starts: int, rounds: int, ord
                 for batch in sorted(batches - {0}):
                     halves.prepare(number, batch)
             for at, split in enumerate(splits):
-                found[at][:, start] = _rounds(halves, split, rounds, order)
+                logs[at][:, start] = _rounds(halves, split, rounds, order)
         print(f"trial {start + 1} of {starts}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
-    return found
+    return logs
 
 
 def _rounds(halves: Halves, split: Split, rounds: int, order: random.Random) -> np.ndarray:
-    one, other = split.samples
+    first_part, second_part = split.samples
     ways = {
         "first": lambda: halves.alone(0, split.batch),
         "second": lambda: halves.alone(1, split.batch),
-        "part of first": lambda: halves.alone(0, one),
-        "part of second": lambda: halves.alone(1, other),
-        "at once": lambda: halves.at_once((one, other)),
-        "stepwise": lambda: halves.stepwise((one, other)),
+        "part of first": lambda: halves.alone(0, first_part),
+        "part of second": lambda: halves.alone(1, second_part),
+        "at once": lambda: halves.at_once((first_part, second_part)),
+        "stepwise": lambda: halves.stepwise((first_part, second_part)),
         "halves": lambda: halves.at_once((split.batch // 2, split.batch // 2)),
     }
     took: dict[str, list[Times]] = defaultdict(list)
@@ -246,8 +248,8 @@ def _rounds(halves: Halves, split: Split, rounds: int, order: random.Random) -> 
 
 def estimate(logs: np.ndarray) -> Estimate:
     """Return the ratio from the logs of each start, with its 95 % t interval."""
-    found = estimate_columns(logs[:, None], trimmed=False)
-    middle, half = float(found.center[0]), float(found.half_width(0.05)[0])
+    estimates = estimate_columns(logs[:, None], trimmed=False)
+    middle, half = float(estimates.center[0]), float(estimates.half_width(0.05)[0])
     return Estimate(*(math.exp(end) for end in (middle, middle - half, middle + half)))
 
 
@@ -256,7 +258,9 @@ def tried(split: Split, logs: np.ndarray) -> Tried:
     first, second, *parts, at_once, stepwise, halves = logs.T
     alone = first if first.mean() < second.mean() else second
     bound = alone - np.maximum(*parts)
-    best, even = ((one.ratio, one.low or math.nan, one.high or math.nan) for one in (split.best, split.even))
+    best, even = (
+        (speed_up.ratio, speed_up.low or math.nan, speed_up.high or math.nan) for speed_up in (split.best, split.even)
+    )
     return Tried(
         split.batch, split.samples, Estimate(*best), estimate(bound), estimate(alone - at_once),
         None if np.isnan(stepwise).any() else estimate(alone - stepwise), Estimate(*even), estimate(alone - halves),
@@ -265,7 +269,7 @@ def tried(split: Split, logs: np.ndarray) -> Tried:
 
 def disturbance(idle: Run, busy: Run) -> dict[str, Estimate]:
     """Return by which factor a step of each half is slower while the other is busy, over all batches."""
-    found = {}
+    factors = {}
     for target, name in enumerate(("first", "second")):
         starts: dict[int, list[float]] = defaultdict(list)
         for quiet, loud in zip(idle.rounds, busy.rounds, strict=True):
@@ -273,20 +277,20 @@ def disturbance(idle: Run, busy: Run) -> dict[str, Estimate]:
             assert before is not None
             assert after is not None
             starts[quiet.process].append(math.log(after / before))
-        found[name] = estimate(np.array([median(logs) for logs in starts.values()]))
-    return found
+        factors[name] = estimate(np.array([median(logs) for logs in starts.values()]))
+    return factors
 
 
 def report(case: str, clock: str, results: Sequence[Tried], busier: dict[str, Estimate]) -> None:
     print(f"\n{case}, by {clock}: times as fast as the faster half alone, 95 % intervals")
-    for one in results:
+    for result in results:
         print(
-            f"batch {one.batch}, {one.samples[0]} + {one.samples[1]}: predicted {one.predicted}, bound from the parts "
-            f"{one.bound}, at once {one.at_once}, with a barrier a step {one.stepwise}; halves predicted "
-            f"{one.halves_predicted}, at once {one.halves}"
+            f"batch {result.batch}, {result.samples[0]} + {result.samples[1]}: predicted {result.predicted}, "
+            f"bound from the parts {result.bound}, at once {result.at_once}, with a barrier per step "
+            f"{result.stepwise}; halves predicted {result.halves_predicted}, at once {result.halves}"
         )
-    print("; ".join(f"a step of the {name} half takes {one} times as long while the other is busy"
-                    for name, one in busier.items()), flush=True)  # fmt: skip
+    print("; ".join(f"a step of the {name} half takes {factor} times as long while the other is busy"
+                    for name, factor in busier.items()), flush=True)  # fmt: skip
 
 
 def measured(case: str, starts: int, rounds: int) -> list[dict[str, object]]:
@@ -295,25 +299,25 @@ def measured(case: str, starts: int, rounds: int) -> list[dict[str, object]]:
     runs = curves(second, starts, rounds, order)
     known = {clock: _splits(idle) for clock, (idle, _) in runs.items()}
     chosen = [split for split in known["CPU time"] if min(split.samples)]
-    logs, found = trial(second, chosen, starts, rounds, order), []
+    logs, rows = trial(second, chosen, starts, rounds, order), []
     for number, (clock, splits) in enumerate(known.items()):
         at = {split.batch: split for split in splits}
         predicted = [replace(split, best=at[split.batch].best, even=at[split.batch].even) for split in chosen]
-        results = [tried(split, one[number]) for split, one in zip(predicted, logs, strict=True)]
+        results = [tried(split, split_logs[number]) for split, split_logs in zip(predicted, logs, strict=True)]
         busier = disturbance(*runs[clock])
         report(case, clock, results, busier)
         kept = {
-            "tried": [asdict(one) for one in results],
-            "busier": {name: asdict(one) for name, one in busier.items()},
+            "tried": [asdict(result) for result in results],
+            "busier": {name: asdict(factor) for name, factor in busier.items()},
         }
-        found.append({"case": case, "clock": clock, **kept, "load": [load, os.getloadavg()[0]]})
-    return found
+        rows.append({"case": case, "clock": clock, **kept, "load": [load, os.getloadavg()[0]]})
+    return rows
 
 
 def _splits(idle: Run) -> list[Split]:
-    found = best_splits(idle, 0, 1)
-    assert found is not None
-    return [split for split in found.splits if split.batch in TRIED]
+    best = best_splits(idle, 0, 1)
+    assert best is not None
+    return [split for split in best.splits if split.batch in TRIED]
 
 
 def main() -> None:
@@ -323,7 +327,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results, too")
     options = parser.parse_args()
-    results = [one for case in options.case for one in measured(case, options.starts, options.rounds)]
+    results = [row for case in options.case for row in measured(case, options.starts, options.rounds)]
     if options.json:
         options.json.write_text(json.dumps({"label": "measured", "cases": results}, indent=1), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Time and memory of reading profiler traces: synthetic ones of a size, and growth with a trace's parts.
+"""Time and memory of reading profiler traces: synthetic ones of a given size, and growth with a trace's parts.
 
     python -m benchmarks.trace_reader [--megabytes 25 100] [--no-growth] [--json out.json]
 
@@ -43,10 +43,10 @@ def peak_mb():
 before_mb, began = peak_mb(), time.process_time()
 trace = read(Path(sys.argv[1]))
 read_s, read_mb = time.process_time() - began, peak_mb()
-found = report(trace)
+answer = report(trace)
 total_s = time.process_time() - began
 events = sum(len(line.events) for line in trace.lines)
-numbers = {"events": events, "steps": len(found.devices[0].steps), "kernels": found.devices[0].kernels}
+numbers = {"events": events, "steps": len(answer.devices[0].steps), "kernels": answer.devices[0].kernels}
 memory = {"before_mb": before_mb, "read_mb": read_mb, "peak_mb": peak_mb()}
 print(json.dumps(numbers | memory | {"read_s": read_s, "report_s": total_s - read_s}))
 """
@@ -103,8 +103,8 @@ def write_trace(path: Path, size_bytes: int) -> None:
 def measured(path: Path) -> dict[str, float]:
     """Return what reading and analysis cost in a process of its own."""
     done = subprocess.run([sys.executable, "-c", CHILD, str(path)], check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return {"file_mb": path.stat().st_size / 1e6} | found
+    costs: dict[str, float] = json.loads(done.stdout)
+    return {"file_mb": path.stat().st_size / 1e6} | costs
 
 
 def growth(what: str) -> list[dict[str, float | str]]:
@@ -116,12 +116,14 @@ def growth(what: str) -> list[dict[str, float | str]]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "made.xplane.pb"
             large_traces.write(path, [make(size)])
-            found = min((measured(path) for _ in range(2)), key=lambda one: one["read_s"] + one["report_s"])
-        total_s = found["read_s"] + found["report_s"]
+            costs = min(
+                (measured(path) for _ in range(2)), key=lambda run_costs: run_costs["read_s"] + run_costs["report_s"]
+            )
+        total_s = costs["read_s"] + costs["report_s"]
         print(
-            f"{what} {size:,}: {total_s:.2f} s, {found['peak_mb']:,.0f} MB, ratio {total_s / before_s:.2f}", flush=True
+            f"{what} {size:,}: {total_s:.2f} s, {costs['peak_mb']:,.0f} MB, ratio {total_s / before_s:.2f}", flush=True
         )
-        results.append({"what": what, "size": size, "ratio": total_s / before_s} | found)
+        results.append({"what": what, "size": size, "ratio": total_s / before_s} | costs)
         before_s = total_s
     return results
 

@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.faults.cases import CaseClass, Findings
 from benchmarks.faults.command import Row, choose, classes, failures, main, markdown
-from benchmarks.faults.entries import Said, check_said
+from benchmarks.faults.entries import CommandResult, check_result
 from benchmarks.faults.planted import Planted
 from benchmarks.faults.scenarios import MAKE
 from benchmarks.faults.simulated import Played, check_played
@@ -28,7 +28,7 @@ from simulated.simulation import Curve
 def found(played: Played) -> set[str]:
     findings = Findings()
     check_played(played, findings)
-    return {count for count, _ in findings.found}
+    return {count for count, _ in findings.violations}
 
 
 def test_there_is_a_study_of_nearly_every_kind() -> None:
@@ -74,22 +74,22 @@ def test_a_cell_that_says_something_else_than_without_the_fault_is_found(monkeyp
 
 
 @pytest.mark.parametrize(
-    ("said", "count"),
+    ("result", "count"),
     [
-        (Said(1, "", "Traceback (most recent call last):\nKeyError: 1"), "tracebacks"),
-        (Said(1, "", "", "KeyError: 1"), "tracebacks"),
-        (Said(0, "a \x1b[31m name\n", ""), "else"),
-        (Said(2, "", "one\ntwo\n"), "else"),
-        (Said(2, "an answer", "refused\n"), "else"),
-        (Said(3, "", "one\n"), "else"),
-        (Said(2, "", "One sentence.\n"), None),
-        (Said(0, "An answer.\n", "Progress.\n"), None),
+        (CommandResult(1, "", "Traceback (most recent call last):\nKeyError: 1"), "tracebacks"),
+        (CommandResult(1, "", "", "KeyError: 1"), "tracebacks"),
+        (CommandResult(0, "a \x1b[31m name\n", ""), "else"),
+        (CommandResult(2, "", "one\ntwo\n"), "else"),
+        (CommandResult(2, "an answer", "refused\n"), "else"),
+        (CommandResult(3, "", "one\n"), "else"),
+        (CommandResult(2, "", "One sentence.\n"), None),
+        (CommandResult(0, "An answer.\n", "Progress.\n"), None),
     ],
 )
-def test_what_a_command_must_not_say(said: Said, count: str | None) -> None:
+def test_what_a_command_must_not_say(result: CommandResult, count: str | None) -> None:
     findings = Findings()
-    check_said(said, findings)
-    assert [name for name, _ in findings.found] == ([] if count is None else [count])
+    check_result(result, findings)
+    assert [name for name, _ in findings.violations] == ([] if count is None else [count])
 
 
 def _raises(_: random.Random, __: int, ___: Findings) -> None:
@@ -132,7 +132,7 @@ def test_each_case_is_watched_in_a_process_of_its_own(tmp_path: Path, monkeypatc
     checks = (_raises, _dies, _waits, _large, _holds)
     made = [CaseClass(check.__name__, "hostile", 1, check, True, 1.0 if check is _waits else 200.0) for check in checks]
     told = {of.name: findings for of, _, findings in play([(of, 0) for of in made], 1, 2)}
-    counts = {name: [count for count, _ in findings.found] for name, findings in told.items()}
+    counts = {name: [count for count, _ in findings.violations] for name, findings in told.items()}
     assert counts == {
         "_raises": ["tracebacks"], "_dies": ["tracebacks"], "_waits": ["over time"], "_large": ["over 1 GB"],
         "_holds": [],

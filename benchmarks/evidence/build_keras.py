@@ -49,7 +49,7 @@ class NotRebuilt(ValueError):
     """The string does not determine a network; the message names the part at fault."""
 
 
-def network_of(architecture: str, given: str) -> Network:
+def network_of(architecture: str, input_text: str) -> Network:
     """Build the network of a row's ``architecture`` and ``input``, or raise NotRebuilt."""
     for pattern, build in BY_HAND.items():
         if re.match(pattern, architecture):
@@ -61,7 +61,7 @@ def network_of(architecture: str, given: str) -> Network:
     if architecture.startswith("EfficientNetB0 include_top=False 224x224x3 + GAP + Dense101"):
         return Application(application="EfficientNetB0", image=224, outputs=101)
     layers = _with_activations(list(_layers(architecture)))
-    shape = _input_shape(given)
+    shape = _input_shape(input_text)
     vocabulary = layers[0][1]["input_dim"] if layers[0][0] == "Embedding" else None
     return _mlp(layers, shape) or _own(_graph(layers, shape, vocabulary), architecture)
 
@@ -71,11 +71,11 @@ def _own(graph: Graph, architecture: str) -> Own:
     return Own(architecture=dump(graph), label=label)
 
 
-def _input_shape(given: str) -> tuple[int, ...]:
+def _input_shape(input_text: str) -> tuple[int, ...]:
     """Parse a sample's shape from the column ``input``: 32x32x3, 784, “10000 float”, “600 int tokens”."""
-    match = re.match(r"\d+(x\d+)*", given)
-    if match is None or "+" in given:
-        raise NotRebuilt(f"its input is “{given}”")
+    match = re.match(r"\d+(x\d+)*", input_text)
+    if match is None or "+" in input_text:
+        raise NotRebuilt(f"its input is “{input_text}”")
     return tuple(int(axis) for axis in match[0].split("x"))
 
 
@@ -86,10 +86,10 @@ def _layers(architecture: str) -> Iterator[Made]:
     for part in parts:
         if re.fullmatch(r"\d+|Flatten\(\d+\)", part):
             continue  # the input or its flattening, which is free
-        found = _part(part, same)
-        if not found:
+        layers = _part(part, same)
+        if not layers:
             raise NotRebuilt(f"“{part}” is not understood")
-        yield from found
+        yield from layers
 
 
 def _part(part: str, same: bool) -> list[Made]:

@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from core.networks.architecture.graph import INPUT, Graph, Layer
+from benchmarks.evidence.keras_graphs import Stack
+from core.networks.architecture.graph import Graph
 from core.networks.architecture.text import dump
 from core.networks.families import Network
 from core.networks.families.applications import Application
@@ -30,20 +31,8 @@ SQUEEZE = 16
 UNET_FILTERS = (64, 128, 256, 512)
 
 
-class _Layers:
-    """Layers under construction; each call adds one after ``source`` (by default the last one) and names it."""
-
-    def __init__(self) -> None:
-        self.made: list[Layer] = []
-
-    @property
-    def last(self) -> str:
-        return self.made[-1].name if self.made else INPUT
-
-    def add(self, kind: str, *sources: str, **options: Any) -> str:
-        name = f"{kind.lower()}_{len(self.made) + 1}"
-        self.made.append(Layer(name, kind, options, sources or (self.last,)))
-        return name
+class _Layers(Stack):
+    """Layers with the parts that several of these networks share."""
 
     def convolution(self, filters: int, kernel: int, stride: int = 1, source: str = "", **options: Any) -> str:
         """Add a convolution without bias and its batch normalisation."""
@@ -58,9 +47,6 @@ class _Layers:
     def classifier(self) -> str:
         self.add("GlobalAveragePooling2D")
         return self.add("Dense", units=CLASSES)
-
-    def graph(self, *shape: int, vocabulary: int | None = None) -> Graph:
-        return Graph(shape, tuple(self.made), self.last, vocabulary)
 
 
 def _resnet(
@@ -284,13 +270,13 @@ def encoder(size: str, training: bool, steps: int, outputs: int) -> Network:
 
 @cache
 def resnet(depth: int, image: int) -> Network:
-    """Build a ResNet v1.5 for square images of ``image`` pixels a side."""
+    """Build a ResNet v1.5 for square images with sides of ``image`` pixels."""
     return Own(architecture=dump(_resnet(depth, image=image)), label=f"ResNet-{depth} @{image}")
 
 
 @cache
 def application(name: str, image: int, training: bool) -> Network:
-    """Build a network of keras.applications for square images of ``image`` pixels a side."""
+    """Build a network of keras.applications for square images with sides of ``image`` pixels."""
     return Own(architecture=dump(_application(name, image, training)), label=f"{name} @{image}")
 
 

@@ -25,16 +25,18 @@ class Stack:
     def __init__(self) -> None:
         self.layers: list[Layer] = []
 
-    def add(self, kind: str, inputs: str | Sequence[str] | None = None, **options: Any) -> str:
-        """Add a layer after ``inputs``, or after the previous one."""
-        before = self.layers[-1].name if self.layers else INPUT
-        given = (before,) if inputs is None else (inputs,) if isinstance(inputs, str) else tuple(inputs)
+    @property
+    def last(self) -> str:
+        return self.layers[-1].name if self.layers else INPUT
+
+    def add(self, kind: str, *sources: str, **options: Any) -> str:
+        """Add a layer after ``sources``, or after the previous one."""
         name = f"{kind.lower()}_{len(self.layers) + 1}"
-        self.layers.append(Layer(name, kind, options, given))
+        self.layers.append(Layer(name, kind, options, sources or (self.last,)))
         return name
 
-    def graph(self, shape: tuple[int, ...], vocabulary: int | None = None) -> Graph:
-        return Graph(shape, tuple(self.layers), self.layers[-1].name, vocabulary)
+    def graph(self, *shape: int, vocabulary: int | None = None) -> Graph:
+        return Graph(shape, tuple(self.layers), self.last, vocabulary)
 
 
 def _plain(shape: tuple[int, ...], *layers: tuple[str, dict[str, Any]]) -> Graph:
@@ -94,11 +96,11 @@ def pixelcnn() -> Graph:
         stack.add("Conv2D", filters=64, kernel_size=1, activation="relu")
         stack.add("Conv2D", filters=64, kernel_size=3, **conv)
         end = stack.add("Conv2D", filters=128, kernel_size=1, activation="relu")
-        at = stack.add("Add", (at, end))
+        at = stack.add("Add", at, end)
     for _ in range(2):
         stack.add("Conv2D", filters=128, kernel_size=1, activation="relu")
     stack.add("Conv2D", filters=4, kernel_size=1, activation="softmax")
-    return stack.graph((16, 16, 1))
+    return stack.graph(16, 16, 1)
 
 
 def _normalised_conv(stack: Stack, filters: int, size: int, strides: int, after: str, relu: bool = True) -> str:
@@ -116,7 +118,7 @@ def _basic_blocks(stack: Stack, at: str, stages: Sequence[tuple[int, int]], chan
             end = _normalised_conv(stack, filters, 3, 1, end, relu=False)
             changed = stride > 1 or channels != filters
             short = _normalised_conv(stack, filters, 1, stride, at, relu=False) if changed else at
-            stack.add("Add", (short, end))
+            stack.add("Add", short, end)
             at, channels = stack.add("ReLU"), filters
     return at
 
@@ -129,7 +131,7 @@ def resnet18() -> Graph:
     _basic_blocks(stack, at, ((64, 2), (128, 2), (256, 2), (512, 2)), 64)
     stack.add("GlobalAveragePooling2D")
     stack.add("Dense", units=BENCHMARK_CLASSES, activation="softmax")
-    return stack.graph(IMAGENET)
+    return stack.graph(*IMAGENET)
 
 
 def resnet_of_30_blocks() -> Graph:
@@ -139,7 +141,7 @@ def resnet_of_30_blocks() -> Graph:
     _basic_blocks(stack, at, ((64, 10), (128, 10), (256, 10)), 64)
     stack.add("GlobalAveragePooling2D")
     stack.add("Dense", units=10, activation="softmax")
-    return stack.graph((32, 32, 3))
+    return stack.graph(32, 32, 3)
 
 
 def resnet50_with_a_dense_map() -> Graph:
@@ -160,9 +162,9 @@ def inception_v3() -> Graph:
 def _attend(stack: Stack, query: str, value: str, heads: int, key_dim: int, dropout: float = 0.0, **norm: Any) -> str:
     """Add attention, its residual connection and normalisation."""
     rate = {"dropout": dropout} if dropout else {}
-    end = stack.add("MultiHeadAttention", (query, value), num_heads=heads, key_dim=key_dim, **rate)
+    end = stack.add("MultiHeadAttention", query, value, num_heads=heads, key_dim=key_dim, **rate)
     end = stack.add("Dropout", rate=dropout) if dropout else end
-    stack.add("Add", (query, end))
+    stack.add("Add", query, end)
     return stack.add("LayerNormalization", **norm)
 
 
@@ -171,7 +173,7 @@ def _feed(stack: Stack, at: str, inner: int, width: int, activation: str = "relu
     stack.add("Dense", at, units=inner, activation=activation)
     end = stack.add("Dense", units=width)
     end = stack.add("Dropout", rate=dropout) if dropout else end
-    stack.add("Add", (at, end))
+    stack.add("Add", at, end)
     return stack.add("LayerNormalization")
 
 
@@ -187,19 +189,19 @@ def translator() -> Graph:
     _feed(stack, _attend(stack, at, encoded, 8, 256), 2048, 256)
     stack.add("Dropout", rate=0.5)
     stack.add("Dense", units=words, activation="softmax")
-    return stack.graph((20,), words)
+    return stack.graph(20, vocabulary=words)
 
 
 def gpt() -> Graph:
     """Build the GPT of Foster, Generative Deep Learning, 2nd edition, chapter 9."""
     stack, words = Stack(), 10_000
     at = stack.add("Embedding", input_dim=words, output_dim=256)
-    end = stack.add("MultiHeadAttention", (at, at), num_heads=2, key_dim=256)
+    end = stack.add("MultiHeadAttention", at, at, num_heads=2, key_dim=256)
     end = stack.add("Dropout", rate=0.1)
-    stack.add("Add", (at, end))
+    stack.add("Add", at, end)
     _feed(stack, stack.add("LayerNormalization"), 256, 256, dropout=0.1)
     stack.add("Dense", units=words, activation="softmax")
-    return stack.graph((80,), words)
+    return stack.graph(80, vocabulary=words)
 
 
 def bert_classifier() -> Graph:
@@ -214,7 +216,7 @@ def bert_classifier() -> Graph:
     stack.add("Dense", units=128, activation="relu")
     stack.add("Dense", units=32, activation="relu")
     stack.add("Dense", units=1, activation="sigmoid")
-    return stack.graph((128,), words)
+    return stack.graph(128, vocabulary=words)
 
 
 BY_HAND: Mapping[str, Callable[[], Graph]] = {

@@ -8,7 +8,8 @@ Rows are converted by these rules, stated before any row was compared with the m
   build “fused”: their normalisation and optimizers are kernels of their own. Keras 2 as a package of its own, on TF 1,
   is “graph” too, but is between the builds: its keras/optimizers.py writes updates as small operations, its
   normalisation is fused. So its networks are “fused” where they normalise and “keras” elsewhere. Transformers are
-  “keras” in every graph: gelu, softmax and dropout are operations of their own there (said after the first errors).
+  “keras” in every graph: gelu, softmax and dropout are operations of their own there (a rule made after the first
+  errors had been seen).
 - Only raw TF 1 and ``train_on_batch`` are not under ``fit``; ``predict`` is, since its loop is the same.
 - Data that are “synthetic” live on the card; everything else is fed.
 - Host: Colab is weak. So is a GCE n1-standard, whatever its size: it is the machine that Colab gives out, and what a
@@ -24,7 +25,6 @@ Rows are converted by these rules, stated before any row was compared with the m
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections import Counter
@@ -33,7 +33,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.evidence.build_keras import NotRebuilt, network_of
-from benchmarks.evidence.rows import FOLDER, Kind, LeftOut, NetworkRow
+from benchmarks.evidence.rows import FOLDER, Kind, LeftOut, NetworkRow, left_out, read_csv
 from core.hardware.host import Build, Conditions, HostKind
 from core.networks.families import Network
 from core.networks.families.graph_network import GraphNetwork
@@ -102,13 +102,13 @@ def rows() -> tuple[Row, ...]:
     Raises:
         FileNotFoundError: The published data are not beside the checkout.
     """
-    found: list[dict[str, str]] = []
-    for row in csv.DictReader(FILE.read_text(encoding="utf-8").splitlines()):
+    gpu_rows: list[dict[str, str]] = []
+    for row in read_csv(FILE):
         if row["architecture"] == "same net as the row above":
-            row |= {name: found[-1][name] for name in ("architecture", "params")}
+            row |= {name: gpu_rows[-1][name] for name in ("architecture", "params")}
         if row["device_type"] == "gpu":
-            found.append(row)
-    return tuple(found)
+            gpu_rows.append(row)
+    return tuple(gpu_rows)
 
 
 def keras_rows() -> tuple[NetworkRow, ...]:
@@ -118,8 +118,7 @@ def keras_rows() -> tuple[NetworkRow, ...]:
 
 def keras_left_out() -> tuple[LeftOut, ...]:
     """Return the rows that are left out, by source and rule."""
-    found = Counter((_repository(row), rule) for row, _, rule in _judged() if rule)
-    return tuple(LeftOut(source, rule, count) for (source, rule), count in found.items())
+    return left_out((_repository(row), rule) for row, _, rule in _judged() if rule)
 
 
 @cache
@@ -225,12 +224,12 @@ def _validated(row: Row) -> float | None:
     return None if steps is None else steps / (steps + VALIDATION * validation)
 
 
-def _training_steps(given: str, batch: int, validation: int) -> int | None:
-    if (given, validation) in STEPS:
-        return STEPS[given, validation]
-    if given not in SAMPLES:
+def _training_steps(input_text: str, batch: int, validation: int) -> int | None:
+    if (input_text, validation) in STEPS:
+        return STEPS[input_text, validation]
+    if input_text not in SAMPLES:
         return None
-    samples = SAMPLES[given]
+    samples = SAMPLES[input_text]
     if validation == math.ceil(TEST_SAMPLES / batch):
         return math.ceil(samples / batch)
     for split in SPLITS:
@@ -239,8 +238,8 @@ def _training_steps(given: str, batch: int, validation: int) -> int | None:
     return None
 
 
-def _counts(found: Iterator[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in Counter(found).most_common())
+def _counts(names: Iterator[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
 
 
 def main() -> None:

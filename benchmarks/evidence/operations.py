@@ -7,8 +7,6 @@ user's machine, and those steps are left out of the errors.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evidence.rows import FOLDER
+from benchmarks.evidence.rows import FOLDER, read_csv
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Peak
 from core.hardware.work import OpClass, blocks
@@ -140,12 +138,6 @@ def available() -> bool:
     return FOLDER.is_dir()
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    path = FOLDER / name
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return list(csv.DictReader(data.decode("utf-8").splitlines()))
-
-
 def _numbers(rows: Iterable[Mapping[str, str]], name: str) -> Array:
     return np.array([float(row[name]) for row in rows])
 
@@ -166,7 +158,7 @@ TINY_PARAMETERS = 60_000
 
 def dense_layers() -> list[Points]:
     """Read one Dense layer in TensorFlow 1, forward and in training: CDECatapult/ml-performance-prediction."""
-    rows = [row for row in _rows("justus_dense_tf1_fp32.csv.gz") if row["device"] in CATALOGUE_NAMES]
+    rows = [row for row in read_csv(FOLDER / "justus_dense_tf1_fp32.csv.gz") if row["device"] in CATALOGUE_NAMES]
     forward = [row for row in rows if row["optimizer"] == "None(fwd only)"]
     training = [row for row in rows if row["optimizer"] in TF1_UPDATES]
     return [_dense(forward, training=False), _dense(training, training=True)]
@@ -176,21 +168,21 @@ def _dense(rows: list[dict[str, str]], training: bool) -> Points:
     batch, inputs, units = (_numbers(rows, name) for name in ("batchsize", "dim_input", "dim_output"))
     weights, outputs = inputs * units, batch * units
     moved = 4 * (weights + batch * inputs + outputs)
-    one = np.ones_like(batch)
+    ones = np.ones_like(batch)
     columns = [
-        _column("dense", "fp32", 2 * batch * weights, moved, one, inputs, blocks(batch, units, inputs)),
-        _column("elementwise", "fp32", outputs, 16 * outputs, 2 * one),
+        _column("dense", "fp32", 2 * batch * weights, moved, ones, inputs, blocks(batch, units, inputs)),
+        _column("elementwise", "fp32", outputs, 16 * outputs, 2 * ones),
     ]
-    kernels = TF1_FORWARD * one
+    kernels = TF1_FORWARD * ones
     if training:
         touched = np.array([TF1_UPDATES[row["optimizer"]][0] for row in rows])
         launches = np.array([TF1_UPDATES[row["optimizer"]][1] for row in rows]) * TF1_VARIABLES
         launches = launches + np.array([TF1_VARIABLES * (row["optimizer"] == "Adam") for row in rows])
         trained = weights + units + batch * inputs + outputs
         columns += [
-            _column("loss", "fp32", 5 * outputs, 40 * outputs, (TF1_GRADIENTS - 2) * one),
-            _column("dense", "fp32", 2 * batch * weights, moved, one, None, blocks(inputs, units, batch)),
-            _column("dense", "fp32", 2 * batch * weights, moved, one, units, blocks(batch, inputs, units)),
+            _column("loss", "fp32", 5 * outputs, 40 * outputs, (TF1_GRADIENTS - 2) * ones),
+            _column("dense", "fp32", 2 * batch * weights, moved, ones, None, blocks(inputs, units, batch)),
+            _column("dense", "fp32", 2 * batch * weights, moved, ones, units, blocks(batch, inputs, units)),
             _column("optimizer", "fp32", touched * trained, 4 * touched * trained, launches.astype(float)),
         ]
         kernels = kernels + TF1_GRADIENTS + launches
@@ -216,7 +208,7 @@ def _products(
     floor.
     """
     m, n, k = sizes
-    one = np.ones_like(m)
+    ones = np.ones_like(m)
     moved = width * (m * k + k * n + m * n)
     flops = 2 * m * n * k
     few = np.minimum(m, n)
@@ -228,15 +220,15 @@ def _products(
         machine=np.array([row[host] if host else "none" for row in rows]),
         batch=few,
         measured_ms=times,
-        host_ops=one if host else 0 * one,
+        host_ops=ones if host else 0 * ones,
         tiny=(flops < 2e7) & (moved < 2e6) & (host is not None),
-        columns=(_column("dense", peak, flops, moved, one, k if old else None, blocks(m, n, k)),),
+        columns=(_column("dense", peak, flops, moved, ones, k if old else None, blocks(m, n, k)),),
     )
 
 
 def linear_operations() -> list[Points]:
     """Read one Linear layer's forward product in PyTorch 2.1, float32 without TF32: sitar-lab/NeuSight."""
-    rows = list({tuple(row.items()): row for row in _rows("neusight_op_linear.csv.gz")}.values())
+    rows = list({tuple(row.items()): row for row in read_csv(FOLDER / "neusight_op_linear.csv.gz")}.values())
     m, n, k = (_numbers(rows, name) for name in "MNK")
     times = _numbers(rows, "latency_ms")
     return [_products(rows, "linear (NeuSight)", "linear operation", (m, n, k), times, "fp32", 4, host="Device")]
@@ -250,10 +242,10 @@ def elementwise_operations() -> list[Points]:
     reads = dict.fromkeys(("add", "mul", "pow", "div"), 3) | dict.fromkeys(
         ("addu", "mulu", "powu", "divu", "relu", "gelu", "tanh"), 2
     )
-    rows = [row for row in _rows("neusight_op_elementwise.csv.gz") if row["OPName"] in reads]
+    rows = [row for row in read_csv(FOLDER / "neusight_op_elementwise.csv.gz") if row["OPName"] in reads]
     values = _numbers(rows, "B") * _numbers(rows, "H")
     touched = np.array([reads[row["OPName"]] for row in rows])
-    one = np.ones_like(values)
+    ones = np.ones_like(values)
     return [
         Points(
             source="element-wise (NeuSight)",
@@ -263,9 +255,9 @@ def elementwise_operations() -> list[Points]:
             machine=np.full(len(rows), "none"),
             batch=_numbers(rows, "B"),
             measured_ms=_numbers(rows, "latency_ms"),
-            host_ops=0 * one,
+            host_ops=0 * ones,
             tiny=np.zeros(len(rows), dtype=bool),
-            columns=(_column("elementwise", "fp32", values, 4 * touched * values, one),),
+            columns=(_column("elementwise", "fp32", values, 4 * touched * values, ones),),
         )
     ]
 
@@ -275,11 +267,11 @@ LONGEST_SUM = 100_000  # no layer trained in batches has DeepBench's products wi
 
 def deepbench_products() -> list[Points]:
     """Read matrix products of 2017 and 2018: baidu-research/DeepBench."""
-    found = []
+    points = []
     for precision, peak, width in (("Float", "fp32", 4), ("16 bit inputs, 16 bit multiplication", "half", 2)):
         rows = [
             row
-            for row in _rows("deepbench_gemm.csv.gz")
+            for row in read_csv(FOLDER / "deepbench_gemm.csv.gz")
             if row["suite"] == "train"
             and row["precision"].startswith(precision)
             and row["device"] in CATALOGUE_NAMES
@@ -287,26 +279,26 @@ def deepbench_products() -> list[Points]:
         ]
         m, n, k = (_numbers(rows, name) for name in "MNK")
         times = _numbers(rows, "time_ms")
-        found.append(
+        points.append(
             _products(rows, "GEMM (DeepBench)", "GEMM", (m, n, k), times, peak, width, old=True)  # type: ignore[arg-type]
         )
-    return found
+    return points
 
 
 def token_products() -> list[Points]:
     """Read matrix products of language models in float16 over 1 to 4096 rows: microsoft/vidur."""
-    rows = _rows("vidur_gemm_fp16_token_sweep.csv.gz")
-    found = []
+    rows = read_csv(FOLDER / "vidur_gemm_fp16_token_sweep.csv.gz")
+    points = []
     for name in ("attn_post_proj_ms", "mlp_up_proj_ms", "mlp_down_proj_ms"):
         rows_, width, wide = _numbers(rows, "num_tokens"), _numbers(rows, "n_embd"), _numbers(rows, "n_expanded_embd")
         gates = np.array([2.0 if row["use_gated_mlp"] == "True" else 1.0 for row in rows])
         inner, outer = {"attn": (width, width), "mlp_up": (width, wide * gates), "mlp_down": (wide, width)}[
             name.rsplit("_", 2)[0].replace("attn_post", "attn")
         ]
-        found.append(
+        points.append(
             _products(rows, "GEMM (vidur)", "GEMM", (rows_, outer, inner), _numbers(rows, name), "half", 2)
         )  # fmt: skip
-    return found
+    return points
 
 
 def everything() -> list[Points]:

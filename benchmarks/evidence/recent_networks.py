@@ -9,7 +9,6 @@ catalogue cannot describe. Every rule was stated before any error of a model was
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from benchmarks.evidence.build_vendor import WORDS, application, encoder, network, resnet, vision_transformer
-from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow
+from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow, Outcome, Rule, left_out, read_csv, used
 from benchmarks.evidence.vendor_limits import beyond_the_card
 from core.hardware.host import Build, Conditions, HostKind
 from core.networks.families import Network
@@ -25,8 +24,6 @@ from core.workload.spec import Execution, Mode, Optimizer, Precision, Target, Wo
 
 RECENT = FOLDER.parent / "published_2020"
 Record = Mapping[str, str]
-Rule = str
-Found = tuple[str, NetworkRow | Rule]
 
 NOT_A_GPU: Rule = "not on a GPU"
 MANY_GPUS: Rule = "more than one GPU"
@@ -35,7 +32,7 @@ OWN_KERNELS: Rule = "an inference compiler with kernels of its own, or CUDA grap
 INTEGERS: Rule = "in 8-bit integers"
 NOT_REBUILT: Rule = "not rebuilt: the row does not say enough of the network"
 INPUT_BOUND: Rule = "waits for its images: JPEGs are read with every step"
-IMPOSSIBLE: Rule = "more arithmetic a second than the card can do"
+IMPOSSIBLE: Rule = "more arithmetic per second than the card can do"
 
 CARDS = {
     "RTX 3090": "RTX-3090", "RTX 4090": "RTX-4090", "RTX 5090": "RTX-5090", "RTX 3060": "RTX-3060",
@@ -87,26 +84,28 @@ WAYS: Mapping[str, Way] = {
 
 
 def recent_rows() -> tuple[NetworkRow, ...]:
-    """Return every row that is used. Raises FileNotFoundError where ``../shared/data`` is absent."""
-    return tuple(row for _, row in _everything() if isinstance(row, NetworkRow))
+    """Return every row that is used.
+
+    Raises:
+        FileNotFoundError: ``../shared/data`` is absent.
+    """
+    return used(_everything())
 
 
 def recent_left_out() -> tuple[LeftOut, ...]:
     """Count the rows that are left out, by source and rule."""
-    counts = Counter((source, rule) for source, rule in _everything() if isinstance(rule, str))
-    return tuple(LeftOut(source, rule, rows) for (source, rule), rows in counts.items())
+    return left_out(_everything())
 
 
 @lru_cache(maxsize=1)
-def _everything() -> tuple[Found, ...]:
+def _everything() -> tuple[Outcome, ...]:
     return tuple(each for name, way in WAYS.items() for each in _file(name, way))
 
 
-def _file(name: str, way: Way) -> Iterator[Found]:
-    with (RECENT / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        for record in csv.DictReader(file):
-            source = re.split(r"[@:(]", record["source"])[0].strip()
-            yield source, _row(name, source, record, way)
+def _file(name: str, way: Way) -> Iterator[Outcome]:
+    for record in read_csv(RECENT / f"{name}.csv"):
+        source = re.split(r"[@:(]", record["source"])[0].strip()
+        yield source, _row(name, source, record, way)
 
 
 def _row(name: str, source: str, record: Record, way: Way) -> NetworkRow | Rule:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -44,3 +48,26 @@ class LeftOut:
     source: str
     rule: str
     rows: int
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a published table, compressed or not."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+Rule = str
+Outcome = tuple[str, NetworkRow | Rule]
+"""A row's source, with the row or the rule that leaves it out."""
+
+
+def used(outcomes: Iterable[Outcome]) -> tuple[NetworkRow, ...]:
+    """Return the rows that no rule leaves out."""
+    return tuple(row for _, row in outcomes if isinstance(row, NetworkRow))
+
+
+def left_out(outcomes: Iterable[Outcome]) -> tuple[LeftOut, ...]:
+    """Count the rows that are left out, by source and rule."""
+    counts = Counter((source, rule) for source, rule in outcomes if isinstance(rule, Rule))
+    return tuple(LeftOut(source, rule, rows) for (source, rule), rows in counts.items())

@@ -135,7 +135,7 @@ def _of_network(row: NetworkRow, spec: GpuSpec, constants: Constants) -> Evidenc
     flash = attends_in_one_kernel(spec, row.conditions.build)
     ops = step_table(row.workload, target, row.batch, row.conditions.build, flash)
     fed = transfer_time(spec, row.workload, row.batch, constants) if row.conditions.fed else 0.0
-    one: dict[str, Any] = {
+    values: dict[str, Any] = {
         "source": row.source,
         "family": row.kind,
         "phase": "train" if row.workload.training else "infer",
@@ -153,7 +153,7 @@ def _of_network(row: NetworkRow, spec: GpuSpec, constants: Constants) -> Evidenc
         "tiny": False,
         "bound": row.upper,
     }
-    steps: dict[str, Any] = {name: np.array([value]) for name, value in one.items()}
+    steps: dict[str, Any] = {name: np.array([value]) for name, value in values.items()}
     different, times = _different(ops)
     size = len(times)
     return Evidence(**steps, row=np.zeros(size, dtype=np.int64), times=times, depth=np.zeros(size), ops=different)
@@ -170,8 +170,8 @@ def _different(ops: OpTable) -> tuple[OpTable, Array]:
 def groups(evidence: Evidence) -> list[tuple[str, Precision, NDArray[np.int64]]]:
     """Group operations by card and precision, which determine their rates."""
     keys = np.char.add(np.char.add(evidence.gpu, "|"), evidence.precision)
-    found = []
+    parts = []
     for key in np.unique(keys):
         gpu, precision = str(key).split("|")
-        found.append((gpu, precision, np.flatnonzero((keys == key)[evidence.row])))
-    return found  # type: ignore[return-value]
+        parts.append((gpu, precision, np.flatnonzero((keys == key)[evidence.row])))
+    return parts  # type: ignore[return-value]

@@ -11,8 +11,6 @@ counts them.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -20,15 +18,12 @@ from statistics import median
 from typing import Literal
 
 from benchmarks.evidence.build_vendor import TRANSFORMERS, network
-from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow
+from benchmarks.evidence.rows import FOLDER, LeftOut, NetworkRow, Outcome, Rule, left_out, read_csv, used
 from benchmarks.evidence.vendor_limits import beyond_the_card
 from core.hardware.host import Build, Conditions
 from core.workload.spec import Execution, Mode, Optimizer, Precision, Target, Workload
 
 Record = Mapping[str, str]
-Rule = str
-Found = tuple[str, NetworkRow | Rule]
-"""A row's source, with the row or the rule that leaves it out."""
 
 NVIDIA = "NVIDIA DeepLearningExamples {}"
 TENSORFLOW, AVIK, LAMBDA = "tensorflow docs 2017", "avik-pal DeepLearningBenchmarks", "lambdal deeplearning-benchmark"
@@ -51,7 +46,7 @@ DISTRIBUTED: Rule = "a distributed run, whose weights are on a parameter server"
 A_CPU: Rule = "on a CPU"
 HALF_AS_FAST: Rule = "over twice another framework's time for the same network, card and precision: a kernel it lacks"
 LARGE, TWICE = 16, 2.0
-IMPOSSIBLE: Rule = "more arithmetic a second than the card can do"
+IMPOSSIBLE: Rule = "more arithmetic per second than the card can do"
 
 CARDS = {
     "1x A100 80GB": "A100-80GB-SXM", "8x A100 80GB": "A100-80GB-SXM", "1x A100 40GB": "A100-40GB-SXM",
@@ -100,21 +95,21 @@ def vendor_rows() -> tuple[NetworkRow, ...]:
     Raises:
         FileNotFoundError: ``../shared/data`` is absent.
     """
-    return tuple(row for _, row in _everything() if isinstance(row, NetworkRow))
+    return used(_everything())
 
 
 def vendor_left_out() -> tuple[LeftOut, ...]:
     """Count the rows that are left out, by source and rule."""
-    counts = Counter((source, rule) for source, rule in _everything() if isinstance(rule, str))
-    return tuple(LeftOut(source, rule, rows) for (source, rule), rows in counts.items())
+    return left_out(_everything())
 
 
 @lru_cache(maxsize=1)
-def _everything() -> tuple[Found, ...]:
-    readers: tuple[Callable[[], Iterator[Found]], ...] = (_inference, _training, _tensorflow, _avik, _lambda)
-    found = [each for reader in readers for each in reader()]
+def _everything() -> tuple[Outcome, ...]:
+    readers: tuple[Callable[[], Iterator[Outcome]], ...] = (_inference, _training, _tensorflow, _avik, _lambda)
+    outcomes = [each for reader in readers for each in reader()]
     possible = [
-        (source, IMPOSSIBLE if isinstance(row, NetworkRow) and beyond_the_card(row) else row) for source, row in found
+        (source, IMPOSSIBLE if isinstance(row, NetworkRow) and beyond_the_card(row) else row)
+        for source, row in outcomes
     ]
     slow = _half_as_fast([row for _, row in possible if isinstance(row, NetworkRow)])
     return tuple(
@@ -138,13 +133,7 @@ def _half_as_fast(rows: list[NetworkRow]) -> set[tuple[str, ...]]:
         ]
         if others:
             ratios[tuple(map(str, sweep))].append(step_ms / min(others))
-    return {sweep for sweep, found in ratios.items() if median(found) > TWICE}
-
-
-def _records(name: str) -> list[dict[str, str]]:
-    opened = gzip.open if name.endswith(".gz") else open
-    with opened(FOLDER / name, "rt", encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return {sweep for sweep, sweep_ratios in ratios.items() if median(sweep_ratios) > TWICE}
 
 
 def _row(
@@ -218,8 +207,8 @@ def _nvidia(row: Record, name: str, mode: Mode, batch: int) -> NetworkRow:
     )
 
 
-def _inference() -> Iterator[Found]:
-    rows = _records(INFERENCE_FILE)
+def _inference() -> Iterator[Outcome]:
+    rows = read_csv(FOLDER / INFERENCE_FILE)
     for row in rows:
         source = NVIDIA.format(row["framework"])
         if row["flag"].startswith("suspicious"):
@@ -242,8 +231,8 @@ def _falls_after(row: Record, rows: list[dict[str, str]]) -> bool:
     )
 
 
-def _training() -> Iterator[Found]:
-    for row in _records(TRAINING_FILE):
+def _training() -> Iterator[Outcome]:
+    for row in read_csv(FOLDER / TRAINING_FILE):
         source = NVIDIA.format(row["framework"])
         if row["n_gpus"] != "1.0":
             yield source, MANY_GPUS
@@ -261,9 +250,9 @@ TENTHS = 0.05
 """Half the last digit of the two suites that print one decimal place: images per second, and milliseconds."""
 
 
-def _tensorflow() -> Iterator[Found]:
+def _tensorflow() -> Iterator[Outcome]:
     """Yield tf_cnn_benchmarks of May 2017: training by gradient descent in single precision, in graphs."""
-    for row in _records(TENSORFLOW_FILE):
+    for row in read_csv(FOLDER / TENSORFLOW_FILE):
         if row["n_gpus"] != "1":
             yield TENSORFLOW, MANY_GPUS
         elif row["data"] != "synthetic":
@@ -272,21 +261,21 @@ def _tensorflow() -> Iterator[Found]:
             yield TENSORFLOW, DISTRIBUTED
         else:
             name, batch = NETWORKS[row["model"]], int(row["batch_per_gpu"])
-            a_second = float(row["images_per_s"])
+            images_per_s = float(row["images_per_s"])
             yield TENSORFLOW, _row(
                 TENSORFLOW, f"{row['platform']} {row['device']}", name, row["device"], "train", "sgd", "float32",
-                "graph", batch, 1e3 * batch / a_second, TENTHS / a_second,
+                "graph", batch, 1e3 * batch / images_per_s, TENTHS / images_per_s,
             )  # fmt: skip
 
 
-def _avik() -> Iterator[Found]:
+def _avik() -> Iterator[Outcome]:
     """Yield PyTorch 0.4.1: forward alone, and forward and backward in training.
 
     The source leaves out the update of the weights, which a Breakeven workload cannot do: a few per cent at most, with
     a fused descent.
     """
     phases: tuple[tuple[Literal["infer_ms", "total_ms"], Mode], ...] = (("infer_ms", "infer"), ("total_ms", "train"))
-    for row in _records(AVIK_FILE):
+    for row in read_csv(FOLDER / AVIK_FILE):
         for column, mode in phases:
             if row["device_type"] != "gpu":
                 yield AVIK, A_CPU
@@ -298,12 +287,12 @@ def _avik() -> Iterator[Found]:
             )  # fmt: skip
 
 
-def _lambda() -> Iterator[Found]:
+def _lambda() -> Iterator[Outcome]:
     """Yield NVIDIA's PyTorch examples in NVIDIA's containers, which let float32 products run as TF32.
 
     Strict float32 is impossible: 433 sequences per second of BERT-base on an H100 are 92 TFLOP/s of its 67.
     """
-    for row in _records(LAMBDA_FILE):
+    for row in read_csv(FOLDER / LAMBDA_FILE):
         batches = LAMBDA_BATCHES.get((row["model"], row["precision"]), {})
         batch = batches.get(next((part for part in row["gpu"].split("_") if part.endswith("GB")), ""))
         if row["n_gpus"] != "1":

@@ -32,7 +32,7 @@ class Findings:
     ``note`` receives at once what the case is about, since the case may not survive to its end.
     """
 
-    found: list[tuple[Count, str]] = field(default_factory=list)
+    violations: list[tuple[Count, str]] = field(default_factory=list)
     case: str = ""
     note: Callable[[str], object] = lambda _: None
 
@@ -41,7 +41,7 @@ class Findings:
         self.note(self.case)
 
     def add(self, count: Count, words: str) -> None:
-        self.found.append((count, " ".join(words.split())[:300]))
+        self.violations.append((count, " ".join(words.split())[:300]))
 
     def require(self, holds: bool, count: Count, words: str) -> None:
         if not holds:

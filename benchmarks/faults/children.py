@@ -25,9 +25,8 @@ USUAL_BYTES = 200 * 10**6
 """Memory that a case holds at its start, inherited from the program that plays it: this in the campaign, gigabytes
 among many tests.
 """
-GUARD_BYTES = (
-    3 * 10**9
-)  # address space beyond the initial one: a case that wants more is stopped before the machine swaps
+GUARD_BYTES = 3 * 10**9
+"""Address space beyond the initial one: a case that wants more is stopped before the machine swaps."""
 BUSY_S = 1.0  # of CPU time: a case with less by the end of its patience waits for something
 LOADED = 4.0  # multiple of its patience that a working case may take on a loaded machine
 POLL_S, LOOK_S = 0.002, 0.5
@@ -94,7 +93,7 @@ def _start(of: CaseClass, index: int, seed: int) -> _Child:
         (folder / "began").write_text(str(psutil.Process().memory_info().rss))
         _into(folder, of.bounded)
         findings = of.play(seed, index, (folder / "case").write_text)
-        (folder / "findings").write_text(json.dumps([findings.case, findings.found]))
+        (folder / "findings").write_text(json.dumps([findings.case, findings.violations]))
         status = 0
     except BaseException as error:  # from the campaign itself, or one that no case may raise
         (folder / "findings").write_text(json.dumps(["", [("tracebacks", f"{type(error).__name__}: {error}"[:300])]]))
@@ -153,27 +152,27 @@ def _kill(pid: int) -> None:
 
 
 def _findings(child: _Child, status: int, usage: resource.struct_rusage) -> Findings:
-    told = Findings()
+    findings = Findings()
     try:
-        told.case, found = json.loads((child.folder / "findings").read_text())
-        told.found = [(count, words) for count, words in found]
+        findings.case, violations = json.loads((child.folder / "findings").read_text())
+        findings.violations = [(count, words) for count, words in violations]
     except (OSError, ValueError):
         with contextlib.suppress(OSError):
-            told.case = (child.folder / "case").read_text()
+            findings.case = (child.folder / "case").read_text()
         if not child.late:
             number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-            told.add("tracebacks", f"the process ended with {signal.Signals(number).name if number else status}")
+            findings.add("tracebacks", f"the process ended with {signal.Signals(number).name if number else status}")
     took_s = usage.ru_utime + usage.ru_stime
     if child.late:
-        told.add(
+        findings.add(
             "over time", f"given up after {took_s:.1f} s of CPU, {time.monotonic() - child.begin_s:.0f} s by the clock"
         )
     elif child.of.bounded and took_s > MOST_CPU_S:
-        told.add("over time", f"{took_s:.1f} s of CPU")
+        findings.add("over time", f"{took_s:.1f} s of CPU")
     used_bytes = usage.ru_maxrss * 1024 - max(0, _began_bytes(child) - USUAL_BYTES)
     if child.of.bounded and used_bytes > MOST_BYTES:
-        told.add("over 1 GB", f"{used_bytes / 1e9:.1f} GB of memory")
-    return told
+        findings.add("over 1 GB", f"{used_bytes / 1e9:.1f} GB of memory")
+    return findings
 
 
 def _began_bytes(child: _Child) -> int:

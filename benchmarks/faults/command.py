@@ -45,8 +45,8 @@ class Row:
 
     def add(self, index: int, findings: Findings) -> None:
         self.cases += 1
-        self.counts.update({count for count, _ in findings.found})
-        if findings.found:
+        self.counts.update({count for count, _ in findings.violations})
+        if findings.violations:
             self.failed[index] = findings
 
 
@@ -63,7 +63,7 @@ def campaign(chosen: Chosen, seed: int, jobs: int = 2) -> list[Row]:
         for of, index, findings in play(cases, seed, 1 if group == "real" else jobs):
             row = rows[of.name]
             row.add(index, findings)
-            if findings.found:
+            if findings.violations:
                 print(*told(of, index, findings, seed), sep="\n", file=sys.stderr, flush=True)
             if row.cases == wanted[of.name]:
                 print(f"{of.name}: {row.cases} cases, {len(row.failed)} failed", file=sys.stderr, flush=True)
@@ -136,21 +136,21 @@ def _line(name: str, cases: int, counts: Counter[str]) -> str:
     return f"| {name} | {cases:,} | {' | '.join(str(counts[count]) for count in COUNTS)} |"
 
 
-def failures(rows: Sequence[Row], seed: int, shown: int = SHOWN) -> list[str]:
+def failures(rows: Sequence[Row], seed: int) -> list[str]:
     """Describe the violations in the first cases of each class, and how to replay them."""
     lines = []
     for row in rows:
-        for index in sorted(row.failed)[:shown]:
+        for index in sorted(row.failed)[:SHOWN]:
             lines += told(row.of, index, row.failed[index], seed)
-        if len(row.failed) > shown:
-            lines.append(f"    and {len(row.failed) - shown} more of “{row.of.name}”")
+        if len(row.failed) > SHOWN:
+            lines.append(f"    and {len(row.failed) - SHOWN} more of “{row.of.name}”")
     return lines
 
 
 def told(of: CaseClass, index: int, findings: Findings, seed: int) -> list[str]:
     """Describe the violations in one case, and how to replay it."""
     again = f"\n--seed {seed} --only {of.name!r}:{index}  {findings.case}"
-    return [again, *(f"    {count}: {words}" for count, words in findings.found)]
+    return [again, *(f"    {count}: {words}" for count, words in findings.violations)]
 
 
 def as_data(rows: Sequence[Row], seed: int) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def as_data(rows: Sequence[Row], seed: int) -> dict[str, Any]:
                 "cases": row.cases,
                 "counts": {count: row.counts[count] for count in COUNTS},
                 "failed": [
-                    {"index": index, "case": findings.case, "found": findings.found}
+                    {"index": index, "case": findings.case, "found": findings.violations}
                     for index, findings in sorted(row.failed.items())
                 ],
             }

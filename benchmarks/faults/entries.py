@@ -24,7 +24,7 @@ CURVES = (Curve(0.3, 0.02), Curve(0.9, 0.003))
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """The end of a command. ``error`` is what a user would see as a traceback."""
 
     status: int
@@ -33,7 +33,7 @@ class Said:
     error: str = ""
 
 
-def run(*arguments: str) -> Said:
+def run(*arguments: str) -> CommandResult:
     """Run a command and read its output back as a terminal would get it."""
     status, error = 1, ""
     with _captured() as (out, err):
@@ -44,7 +44,7 @@ def run(*arguments: str) -> Said:
         except BaseException as failure:
             place = traceback.extract_tb(failure.__traceback__)[-1]
             error = f"{type(failure).__name__}: {str(failure)[:150]} ({Path(place.filename).name}:{place.lineno})"
-    return Said(status, _text(out), _text(err), error)
+    return CommandResult(status, _text(out), _text(err), error)
 
 
 @contextlib.contextmanager
@@ -82,23 +82,23 @@ def _text(pieces: list[bytes]) -> str:
     return b"".join(pieces).decode("utf-8", "replace")
 
 
-def check_said(said: Said, findings: Findings, statuses: Sequence[int] = (0, 1, 2)) -> None:
+def check_result(result: CommandResult, findings: Findings, statuses: Sequence[int] = (0, 1, 2)) -> None:
     """Check for no traceback, a documented exit status, one sentence per refusal, and nothing that a terminal obeys."""
-    text = said.out + said.err
-    if said.error or TRACEBACK in text:
-        last = said.error or text[text.index(TRACEBACK) :].strip().splitlines()[-1]
+    text = result.out + result.err
+    if result.error or TRACEBACK in text:
+        last = result.error or text[text.index(TRACEBACK) :].strip().splitlines()[-1]
         findings.add("tracebacks", last)
         return
-    findings.require(said.status in statuses, "else", f"exit status {said.status}: {said.err[-200:]}")
+    findings.require(result.status in statuses, "else", f"exit status {result.status}: {result.err[-200:]}")
     raw = {char for char in text if char not in "\n\t" and not char.isprintable()}
     findings.require(not raw, "else", f"raw control characters {sorted(map(ascii, raw))[:5]}")
-    if said.status == 2:
-        findings.require(not said.out, "else", f"refused, but printed {said.out[:80]!r}")
-        lines = said.err.strip().count("\n") + 1
+    if result.status == 2:
+        findings.require(not result.out, "else", f"refused, but printed {result.out[:80]!r}")
+        lines = result.err.strip().count("\n") + 1
         findings.require(
-            bool(said.err.strip()) and lines == 1, "else", f"{lines} lines for a refusal: {said.err[:200]!r}"
+            bool(result.err.strip()) and lines == 1, "else", f"{lines} lines for a refusal: {result.err[:200]!r}"
         )
-        findings.require(len(said.err) <= LONGEST_SENTENCE, "else", f"a refusal of {len(said.err)} characters")
+        findings.require(len(result.err) <= LONGEST_SENTENCE, "else", f"a refusal of {len(result.err)} characters")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.faults import mutate, shapes
 from benchmarks.faults.cases import CaseClass, Check, Findings
 from benchmarks.faults.children import made_elsewhere
-from benchmarks.faults.entries import Said, check_said, run, simulated_workers
+from benchmarks.faults.entries import CommandResult, check_result, run, simulated_workers
 from benchmarks.faults.good import (
     changed_data,
     good_cards,
@@ -43,28 +43,28 @@ def _file(name: str, data: bytes | str) -> str:
     return name
 
 
-def _checked(findings: Findings, *arguments: str, statuses: tuple[int, ...] = (0, 1, 2)) -> Said:
-    said = run(*arguments)
-    check_said(said, findings, statuses)
-    return said
+def _checked(findings: Findings, *arguments: str, statuses: tuple[int, ...] = (0, 1, 2)) -> CommandResult:
+    result = run(*arguments)
+    check_result(result, findings, statuses)
+    return result
 
 
-def _same(findings: Findings, said: Said, *arguments: str) -> None:
+def _same(findings: Findings, result: CommandResult, *arguments: str) -> None:
     """Check that the changed input gave the same output as the valid one."""
     good = run(*arguments)
     assert good.status == 0, good.err  # otherwise nothing would be compared
     findings.require(
-        (said.status, said.out) == (good.status, good.out),
+        (result.status, result.out) == (good.status, good.out),
         "wrong numbers",
-        f"other words: {said.err[:120]} {said.out[:120]!r}",
+        f"other words: {result.err[:120]} {result.out[:120]!r}",
     )
 
 
 def csv_verdict(random_: random.Random, _: int, findings: Findings) -> None:
     if random_.random() < NEUTRAL:
         _file("good.csv", good_csv())
-        said = _checked(findings, "verdict", _file("run.csv", mutate.same_lines(good_csv(), random_)), "--json")
-        _same(findings, said, "verdict", "good.csv", "--json")
+        result = _checked(findings, "verdict", _file("run.csv", mutate.same_lines(good_csv(), random_)), "--json")
+        _same(findings, result, "verdict", "good.csv", "--json")
         return
     data = mutate.lines_of(good_csv(), random_)
     if random_.random() < 0.3:
@@ -76,8 +76,8 @@ def run_json(random_: random.Random, _: int, findings: Findings) -> None:
     data = record_data("sweep")
     if random_.random() < NEUTRAL:
         _file("good.json", json.dumps(data))
-        said = _checked(findings, "verdict", _file("run.json", mutate.same_json(data, random_)), "--json")
-        _same(findings, said, "verdict", "good.json", "--json")
+        result = _checked(findings, "verdict", _file("run.json", mutate.same_json(data, random_)), "--json")
+        _same(findings, result, "verdict", "good.json", "--json")
         return
     text: str | bytes = mutate.json_of(data, random_)
     if random_.random() < 0.15:
@@ -114,9 +114,9 @@ def study_json(random_: random.Random, index: int, findings: Findings) -> None:
     }
     if kind in takes and random_.random() < 0.5:
         _file("run.json", good_run().to_json())
-        said = _checked(findings, *takes[kind], _file("study.json", text))
+        result = _checked(findings, *takes[kind], _file("study.json", text))
         if neutral:
-            _same(findings, said, *takes[kind], _file("good.json", json.dumps(data)))
+            _same(findings, result, *takes[kind], _file("good.json", json.dumps(data)))
         return
     imported(
         text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text, findings, kind if neutral else None
@@ -135,8 +135,8 @@ def architectures(random_: random.Random, index: int, findings: Findings) -> Non
     model = good_models()[index % 2]
     ask = ("predict", "--gpu", CARD, "--batches", "1,8", "--architecture")
     if random_.random() < NEUTRAL:
-        said = _checked(findings, *ask, _file("model.json", mutate.same_json(model, random_)))
-        _same(findings, said, *ask, _file("model.json", json.dumps(model)))
+        result = _checked(findings, *ask, _file("model.json", mutate.same_json(model, random_)))
+        _same(findings, result, *ask, _file("model.json", json.dumps(model)))
         return
     data = mutate.json_of(model, random_).encode("utf-8", "surrogatepass")
     name = "model.json"
@@ -151,8 +151,8 @@ def architectures(random_: random.Random, index: int, findings: Findings) -> Non
 
 def cards(random_: random.Random, _: int, findings: Findings) -> None:
     if random_.random() < NEUTRAL:
-        said = _checked(findings, "gpus", "--add", _file("cards.json", mutate.same_json(good_cards(), random_)))
-        findings.require(said.status == 0, "wrong numbers", f"refused: {said.err}")
+        result = _checked(findings, "gpus", "--add", _file("cards.json", mutate.same_json(good_cards(), random_)))
+        findings.require(result.status == 0, "wrong numbers", f"refused: {result.err}")
         return
     text: str | bytes = mutate.json_of(good_cards(), random_)
     if random_.random() < 0.2:
@@ -283,14 +283,14 @@ def texts(random_: random.Random, index: int, findings: Findings) -> None:
 
 def _texts(value: Any) -> list[tuple[Any, Any]]:
     """Return every text in a JSON value as its container and key; similar places of a list occur once."""
-    found: list[tuple[Any, Any]] = []
+    places: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         for key, part in value.items():
-            found += [(value, key)] if isinstance(part, str) else _texts(part)
+            places += [(value, key)] if isinstance(part, str) else _texts(part)
     elif isinstance(value, list):
         for at, part in enumerate(value[:2]):
-            found += [(value, at)] if isinstance(part, str) else _texts(part)
-    return found
+            places += [(value, at)] if isinstance(part, str) else _texts(part)
+    return places
 
 
 # -- paths and shapes --------------------------------------------------------------------------------------------------
@@ -300,12 +300,12 @@ def paths(random_: random.Random, index: int, findings: Findings) -> None:
     """Play names that are too long, devices, pipes, loops, folders, and forbidden ones: one sentence, exit 2."""
     name, path = shapes.PATHS[index % len(shapes.PATHS)]
     ask = shapes.TAKES_PATH[index // len(shapes.PATHS) % len(shapes.TAKES_PATH)]
-    given = path(Path.cwd())
+    path_name = path(Path.cwd())
     findings.about(f"{' '.join(ask)} {name}")
     _file("run.json", good_run().to_json())
-    arguments = [given if part == "PATH" else part for part in ask]
+    arguments = [path_name if part == "PATH" else part for part in ask]
     if random_.random() < 0.2:
-        arguments[arguments.index(given)] = given + random_.choice(("/x", "/../..", ".json", "\x1b[31m"))
+        arguments[arguments.index(path_name)] = path_name + random_.choice(("/x", "/../..", ".json", "\x1b[31m"))
     with simulated_workers():
         _checked(findings, *arguments)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.faults.cases import CaseClass, Findings
-from benchmarks.faults.entries import check_said, run, simulated_workers
+from benchmarks.faults.entries import check_result, run, simulated_workers
 from benchmarks.faults.planted import FaultyMachine, Planted
 from benchmarks.faults.scenarios import MAKE, numbers_of
 from core.base.schema import UserError
@@ -86,9 +86,9 @@ class Disturbed(FaultyMachine):
         self.actions = actions
 
     def strikes(self, target: int) -> bool:  # noqa: ARG002
-        if (act := self.actions.get(self.asked)) is not None:
+        if (act := self.actions.get(self.requests)) is not None:
             act()
-        self.asked += 1
+        self.requests += 1
         return False
 
 
@@ -103,13 +103,13 @@ def _sweep(random_: random.Random, findings: Findings, actions: Any) -> bool:
         disturbed = Disturbed(machine, actions(store))
         begin_s = time.monotonic()
         with simulated_workers(disturbed.launch, machine):
-            said = run(*SWEEP, "--out", "out.json")
+            result = run(*SWEEP, "--out", "out.json")
     took_s = time.monotonic() - begin_s
     locked = store.lock is not None
     longest_s = LONGEST_S + (LOCKED_S if locked else 0.0)
     store.freed()
     store.unlocked()
-    check_said(said, findings, (0, 1))
+    check_result(result, findings, (0, 1))
     findings.require(took_s <= longest_s, "over time", f"the study was held up for {took_s:.0f} s")
     _check_told(disturbed.told, _out_numbers(), findings, "--out")
     findings.require(not disturbed.open, "orphans", "a worker was not closed")
@@ -146,8 +146,8 @@ def locked(random_: random.Random, index: int, findings: Findings) -> None:
     def actions(store: History) -> dict[int, Any]:
         if first == 0:
             store.locked()
-        found: dict[int, Any] = {first: store.locked} if first else {}
-        return found | ({last: store.unlocked} if last is not None else {})
+        by_request: dict[int, Any] = {first: store.locked} if first else {}
+        return by_request | ({last: store.unlocked} if last is not None else {})
 
     if not _sweep(random_, findings, actions) and first:
         _check_told(_out_numbers(), _stored_numbers(findings), findings, "the store")
@@ -179,11 +179,11 @@ class _Refusing:
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._real, name)
 
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             number, self._calls = self._calls, self._calls + 1
             if self._at <= number < self._at + self._often:
                 raise StoreError("Planted: the store failed.")
-            return real(*given, **named)
+            return real(*arguments, **named)
 
         return call
 
@@ -247,14 +247,14 @@ def out_on_a_full_disk(random_: random.Random, index: int, findings: Findings) -
     findings.about(f"room for {room} bytes")
     with simulated_workers() as machine:
 
-        def launch(*given: Any, **named: Any) -> Any:
+        def launch(*arguments: Any, **named: Any) -> Any:
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
-            return machine.launch(*given, **named)
+            return machine.launch(*arguments, **named)
 
         with simulated_workers(launch, machine):
-            said = run(*SWEEP, "--no-store", "--no-trace", "--out", "out.json")
+            result = run(*SWEEP, "--no-store", "--no-trace", "--out", "out.json")
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    check_said(said, findings, (0, 1))
+    check_result(result, findings, (0, 1))
     left = Path("out.json").read_text()
     if left != old:
         try:

@@ -42,7 +42,7 @@ class FaultyMachine:
 
     def __init__(self, machine: Any, planted: Planted, cancel: threading.Event, serial: int = 0) -> None:
         self.machine, self.planted, self.cancel, self.clock = machine, planted, cancel, machine.clock
-        self.asked = self.launched = 0
+        self.requests = self.launched = 0
         self.serial = serial
         self.told: list[float | None] = []  # None at a failed request, which ended the round in progress
         self.open: set[FaultyWorker] = set()
@@ -68,8 +68,8 @@ class FaultyMachine:
 
     def strikes(self, target: int) -> bool:
         """Check that the fault occurs at this request."""
-        number, planted = self.asked, self.planted
-        self.asked += 1
+        number, planted = self.requests, self.planted
+        self.requests += 1
         if planted.how == "once" or number <= planted.at:
             hit = number == planted.at
         else:

@@ -264,8 +264,8 @@ def store_taken_away(random_: random.Random, findings: Findings, how: str) -> No
     if how == "cut":
         os.truncate(path, path.stat().st_size // 2)
     else:
-        for one in path.parent.glob("*"):
-            one.unlink()
+        for file in path.parent.glob("*"):
+            file.unlink()
     command.wait(100.0)
     _whole(findings, command)
     command.check_left(findings)

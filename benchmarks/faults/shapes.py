@@ -115,7 +115,8 @@ TAKES_PATH: tuple[tuple[str, ...], ...] = (
 # -- heavy -------------------------------------------------------------------------------------------------------------
 
 
-def _csv(rows: int, line: Callable[[int], str], head: str = "target,batch,step_ms,round,process") -> Shape:
+def _csv(rows: int, line: Callable[[int], str]) -> Shape:
+    head = "target,batch,step_ms,round,process"
     return lambda: (("verdict", "FILE"), ("run.csv", "\n".join([head, *(line(i) for i in range(rows))])))
 
 
@@ -141,7 +142,7 @@ def _many_processes(data: dict[str, Any]) -> None:
 
 def _many_rounds(data: dict[str, Any]) -> None:
     rounds = data["rounds"]
-    data["rounds"] = [one | {"index": i} for i, one in enumerate(rounds * (40_000 // len(rounds)))]
+    data["rounds"] = [item | {"index": i} for i, item in enumerate(rounds * (40_000 // len(rounds)))]
 
 
 def _many_warnings(data: dict[str, Any]) -> None:
@@ -238,12 +239,12 @@ def _data(name: str, data: bytes) -> Shape:
     return lambda: ((*SWEEP, "--preset", "12-8-4", "--pipeline", "tfdata", "--data", "FILE"), (name, data))
 
 
-def _npz(member: Callable[[], bytes], name: str = "x.npy", members: int = 1) -> Shape:
+def _npz(member: Callable[[], bytes], members: int = 1) -> Shape:
     def make() -> tuple[tuple[str, ...], tuple[str, bytes | str]]:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             for number in range(members):
-                archive.writestr(name if not number else f"{number}{name}", member())
+                archive.writestr(f"{number or ''}x.npy", member())
         return _data("data.npz", buffer.getvalue())()
 
     return make
@@ -273,7 +274,7 @@ ADD = ("gpus", "--add", "FILE")
 HOST = (*MLP, "--host", "FILE")
 PLAN = ("sweep", "--plan", "FILE", "--no-store")
 HEAVY: tuple[tuple[str, Shape], ...] = (
-    ("CSV, a process a round", _csv(199_999, lambda i: f"{'ab'[i % 2]},{1 + i % 16},1.5,{i // 2},{i // 2}")),
+    ("CSV, one process per round", _csv(199_999, lambda i: f"{'ab'[i % 2]},{1 + i % 16},1.5,{i // 2},{i // 2}")),
     ("CSV, one huge process", _csv(999, lambda i: f"{'ab'[i % 2]},{1 + i % 16},1.5,{i // 2},{10**9 * (i == 7)}")),
     ("CSV, 1,000 batch sizes", _csv(20_000, lambda i: f"{'ab'[i % 2]},{1 + i // 2 % 1000},1.5,{i // 2},0")),
     ("CSV, 200,000 rows of one batch", _csv(199_999, lambda i: f"{'ab'[i % 2]},8,{1 + i % 7},{i // 2},{i % 3}")),
@@ -288,7 +289,7 @@ HEAVY: tuple[tuple[str, Shape], ...] = (
     ("run, 40,000 rounds", _run(_many_rounds)),
     ("run, 40,000 rounds, report", _run(_many_rounds, "report", "FILE", "--out", "r.html")),
     ("run, 100,000 warnings", _run(_many_warnings)),
-    ("run, 2,000 other processes a round", _run(_many_busy)),
+    ("run, 2,000 other processes per round", _run(_many_busy)),
     ("run, 10,000 batches", _run(_many_batches)),
     ("run, 10,000 batches, report", _run(_many_batches, "report", "FILE", "--out", "r.html")),
     ("run, name of 15 MB", _run(_long_name)),

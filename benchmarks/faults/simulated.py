@@ -59,7 +59,7 @@ def requests(kind: str) -> int:
     """Return the number of requests of a study without a fault, after checking that it succeeds."""
     played = Played(MAKE[kind](), Planted())
     assert played.record is not None, f"{kind} fails without a fault: {played.error}"
-    return played.faulty.asked
+    return played.faulty.requests
 
 
 def check_played(played: Played, findings: Findings) -> None:
@@ -73,8 +73,10 @@ def check_played(played: Played, findings: Findings) -> None:
     findings.require(played.took_s <= limit_s, "over time", words)
     _check_kept(played, findings)
     if record is None:
-        said = str(played.error)
-        findings.require(bool(said) and "\n" not in said and said.isprintable(), "else", f"no sentence: {said!r}")
+        sentence = str(played.error)
+        findings.require(
+            bool(sentence) and "\n" not in sentence and sentence.isprintable(), "else", f"no sentence: {sentence!r}"
+        )
         return
     kind = kinds()[scenario.kind]
     same = kind.record.from_json(record.to_json())
@@ -167,7 +169,7 @@ def cancelled(random_: random.Random, index: int, findings: Findings) -> None:
     played = _played(index, Planted("cancel", _at(random_, index)), findings)
     if played is None or played.record is None:
         return
-    late = played.faulty.asked - played.faulty.planted.at
+    late = played.faulty.requests - played.faulty.planted.at
     findings.require(late <= 2 * played.scenario.size + 2, "over time", f"{late} requests after it was cancelled")
     findings.require(played.record.status in ("cancelled", "finished"), "else", f"status {played.record.status}")
 

@@ -85,13 +85,13 @@ class Started:
 
     def workers(self) -> list[psutil.Process]:
         """Return the running worker processes and templates."""
-        found = []
+        running = []
         with contextlib.suppress(psutil.Error):
             for process in psutil.Process(self.process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     if any("worker.server" in part or "worker.template" in part for part in process.cmdline()):
-                        found.append(process)
-        return found
+                        running.append(process)
+        return running
 
     def has_ended(self) -> bool:
         return self.process.poll() is not None
@@ -107,13 +107,13 @@ class Started:
 
     def marked(self) -> list[psutil.Process]:
         """Return every process that was started for this case and still runs."""
-        found = []
+        running = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 ours = process.pid != os.getpid() and process.environ().get(MARK) == self.mark
                 if ours and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+                    running.append(process)
+        return running
 
     def check_left(self, findings: Findings) -> None:
         """Check that no process outlives the command, and end those that do."""
@@ -158,10 +158,10 @@ def written(findings: Findings) -> Run | None:
     return None
 
 
-def check_kept(findings: Findings, store: bool = True) -> Run | None:
+def check_kept(findings: Findings) -> Run | None:
     """Check that the store and ``--out`` hold the same rounds, without gaps."""
-    out, kept = written(findings), stored(findings) if store else None
-    if out is not None and store:
+    out, kept = written(findings), stored(findings)
+    if out is not None:
         count = len(kept.rounds) if kept is not None else 0
         findings.require(count == len(out.rounds), "rounds lost", f"{count} of {len(out.rounds)} rounds in the store")
     for run in (out, kept):
@@ -171,5 +171,6 @@ def check_kept(findings: Findings, store: bool = True) -> Run | None:
     return kept if kept is not None else out
 
 
-def command_data(path: str = "out.json") -> Any:
-    return json.loads(Path(path).read_text())
+def command_data() -> Any:
+    """Return what ``--out`` wrote, as plain data."""
+    return json.loads(Path("out.json").read_text())

@@ -31,7 +31,10 @@ def make():
 
 @dataclass(frozen=True)
 class UserCode:
-    """One piece of code. ``then``: done to the command after some seconds. ``measures``: rounds are expected."""
+    """One piece of code.
+
+    ``then`` is done to the command after some seconds; ``measures`` is True if rounds are expected.
+    """
 
     name: str
     body: str

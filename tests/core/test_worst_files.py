@@ -10,12 +10,12 @@ from benchmarks import readers
 
 SHAPES = {shape.name: shape for group in readers.GROUPS.values() for shape in group()}
 CHOSEN = (
-    "run: a process a round, verdict",
+    "run: one process per round, verdict",
     "run: 5,000 processes at 1,000 batches, report",
     "run: broken rounds, verdict",
     "run: neighbours, verdict",
     "run: steps of a trace, verdict",
-    "csv: a process a round at 7 batches, report",
+    "csv: one process per round at 7 batches, report",
     "data: npz, header of 500 MB",
     "study: numbers",
     "trace: 1.5 million events with 6 values",
