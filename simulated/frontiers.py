@@ -149,7 +149,7 @@ def interpolated(study: FrontierStudy) -> Mean:
 
 
 def surface(answer: FrontierAnswer) -> Mean:
-    return lambda _, places: answer.found.at(places)[0]
+    return lambda _, places: answer.surface.at(places)[0]
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def held(ties: list[Tie], answer: FrontierAnswer) -> list[bool]:
     for tie in ties:
         place = np.array([tie.places[0]])
         place[0, AXES.index(tie.axis)] = 2.0**tie.x
-        mean, sd = answer.found.at(place)
+        mean, sd = answer.surface.at(place)
         inside.append(bool(abs(mean[0]) <= answer.band * sd[0]))
     return inside
 
@@ -201,7 +201,7 @@ def widths(ties: list[Tie], answer: FrontierAnswer) -> Array:
     """Return the band's width on each line with a tie, in octaves."""
     found = []
     for tie in ties:
-        mean, sd = answer.found.at(tie.places)
+        mean, sd = answer.surface.at(tie.places)
         x = np.log2(tie.places[:, AXES.index(tie.axis)])
         found.append(float(np.mean(np.abs(mean) <= answer.band * sd) * (x[-1] - x[0])))
     return np.array(found)

@@ -102,29 +102,29 @@ def check_answer(record: CheckRecord) -> CheckAnswer:
     table = _table(record)
     estimates = {batch: _estimate(record, table, (batch,)) for batch in batches}
     known = {batch: estimate for batch, estimate in estimates.items() if estimate is not None}
-    found = tuple(
+    compared = tuple(
         _missing(record, batch) if estimate is None else _compared(record, batch, estimate, low_tail, limit)
         for batch, estimate in estimates.items()
     )
     if len(batches) == 1:
-        overall = replace(found[0], batch=None)
+        overall = replace(compared[0], batch=None)
     else:
         whole = _estimate(record, table, tuple(known))
         few = Compared(None, "inconclusive", reason=TOO_FEW)
         overall = few if whole is None else _compared(record, None, whole, low_tail, limit)
-    verdict = _verdict(overall, found)
+    verdict = _verdict(overall, compared)
     settles_s = None
     if verdict == "inconclusive":
-        pending = [one for one in known.values() if one.center + one.half_width(TAIL) > limit]
-        if all(one.reason in ("", TOO_FEW) for one in found):
+        pending = [estimate for estimate in known.values() if estimate.center + estimate.half_width(TAIL) > limit]
+        if all(estimate.reason in ("", TOO_FEW) for estimate in compared):
             settles_s = _settling(record, pending, low_tail, limit)
-    return CheckAnswer(verdict, overall, found, settles_s)
+    return CheckAnswer(verdict, overall, compared, settles_s)
 
 
 def _verdict(overall: Compared, batches: Sequence[Compared]) -> Finding:
-    if any(one.verdict == "slower" for one in (overall, *batches)):
+    if any(compared.verdict == "slower" for compared in (overall, *batches)):
         return "slower"
-    if any(one.verdict not in ("unchanged", "faster") for one in batches):
+    if any(compared.verdict not in ("unchanged", "faster") for compared in batches):
         return "inconclusive"
     return "faster" if overall.verdict == "faster" else "unchanged"
 

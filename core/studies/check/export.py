@@ -23,7 +23,7 @@ def differences(then: Environment | None, now: Environment) -> tuple[str, ...]:
     """Return one sentence per difference that a step time may depend on."""
     if then is None:
         return ("The stored run does not say on which machine it was measured.",)
-    found = []
+    sentences = []
     versions = [
         f"{name} {then.versions.get(name, 'none')} then, {now.versions.get(name, 'none')} now"
         for name in sorted({*then.versions, *now.versions})
@@ -32,7 +32,7 @@ def differences(then: Environment | None, now: Environment) -> tuple[str, ...]:
     if then.python != now.python:
         versions.append(f"Python {then.python} then, {now.python} now")
     if versions:
-        found.append(f"Other versions: {'; '.join(versions)}.")
+        sentences.append(f"Other versions: {'; '.join(versions)}.")
     settings = [
         f"{what} {before} then, {after} now"
         for what, before, after in (
@@ -44,8 +44,8 @@ def differences(then: Environment | None, now: Environment) -> tuple[str, ...]:
         if before is not None and after is not None and before != after
     ]
     if settings:
-        found.append(f"Other settings: {'; '.join(settings)}.")
-    return tuple(found)
+        sentences.append(f"Other settings: {'; '.join(settings)}.")
+    return tuple(sentences)
 
 
 def _gpus(environment: Environment) -> str:
@@ -67,7 +67,9 @@ def sentence(record: CheckRecord, answer: CheckAnswer) -> str:
         if whole.verdict == "slower":
             return f"Slower: {takes}."
         at = [
-            f"{_ratio(one)} times as long at batch {one.batch:,}" for one in answer.batches if one.verdict == "slower"
+            f"{_ratio(compared)} times as long at batch {compared.batch:,}"
+            for compared in answer.batches
+            if compared.verdict == "slower"
         ]
         return f"Slower than in {against}: the step takes {all_of(at)}."
     if answer.verdict == "faster":
@@ -79,7 +81,7 @@ def sentence(record: CheckRecord, answer: CheckAnswer) -> str:
 
 
 def _unclear(answer: CheckAnswer, takes: str, allowed: str) -> str:
-    failed = [one for one in answer.batches if one.ratio is None]
+    failed = [compared for compared in answer.batches if compared.ratio is None]
     if failed:
         return f"batch {failed[0].batch:,} could not be compared. {failed[0].reason}"
     return f"{takes}, and {allowed} slower is neither shown nor excluded."
@@ -88,7 +90,7 @@ def _unclear(answer: CheckAnswer, takes: str, allowed: str) -> str:
 def _settles(record: CheckRecord, answer: CheckAnswer) -> str:
     if answer.settles_s is not None:
         return f"A budget of about {answer.settles_s:,.0f} s should settle it."
-    if any(one.ratio is None for one in answer.batches):
+    if any(compared.ratio is None for compared in answer.batches):
         return "More time would not settle it."
     if record.plan.stored is not None:
         return (
@@ -103,22 +105,22 @@ def percent_of(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _ratio(one: Compared) -> str:
-    return "" if one.ratio is None else bounded(one.ratio, one.low, one.high)
+def _ratio(compared: Compared) -> str:
+    return "" if compared.ratio is None else bounded(compared.ratio, compared.low, compared.high)
 
 
 def notes(record: CheckRecord) -> tuple[str, ...]:
     """Return differences from the stored run, warnings, and a premature end."""
     plan, run = record.plan, record.run
-    found = [warning.text for warning in (*run.warnings, *disturbances([item.interference for item in run.rounds]))]
+    sentences = [warning.text for warning in (*run.warnings, *disturbances([item.interference for item in run.rounds]))]
     if plan.stored is not None and run.environment is not None:
-        found = [*differences(plan.stored.environment, run.environment), *found]
+        sentences = [*differences(plan.stored.environment, run.environment), *sentences]
     sizes = [side.workload.network.parameters for side in plan.sides]
     if len(set(sizes)) > 1:
-        found.append(f"The network has {sizes[-1]:,} parameters, and {sizes[0]:,} in {plan.baseline}.")
+        sentences.append(f"The network has {sizes[-1]:,} parameters, and {sizes[0]:,} in {plan.baseline}.")
     if run.status != "finished":
-        found.append(f"The check was {run.status} after {duration(run.elapsed_s)}.")
-    return tuple(found)
+        sentences.append(f"The check was {run.status} after {duration(run.elapsed_s)}.")
+    return tuple(sentences)
 
 
 def how(record: CheckRecord) -> str:
@@ -137,14 +139,14 @@ def rows(answer: CheckAnswer) -> list[tuple[str, str, str, str, str, str]]:
     every = [*answer.batches, *([answer.overall] if len(answer.batches) > 1 else [])]
     return [
         (
-            "all" if one.batch is None else f"{one.batch:,}",
-            _ms(one.baseline_ms),
-            _ms(one.step_ms),
-            "" if one.ratio is None else number(one.ratio),
-            "" if one.low is None or one.high is None else f"{number(one.low)} to {number(one.high)}",
-            WORDS[one.verdict],
+            "all" if row.batch is None else f"{row.batch:,}",
+            _ms(row.baseline_ms),
+            _ms(row.step_ms),
+            "" if row.ratio is None else number(row.ratio),
+            "" if row.low is None or row.high is None else f"{number(row.low)} to {number(row.high)}",
+            WORDS[row.verdict],
         )
-        for one in every
+        for row in every
     ]
 
 
@@ -160,9 +162,9 @@ def check_text(record: CheckRecord, answer: CheckAnswer) -> str:
 
 def check_markdown(record: CheckRecord, answer: CheckAnswer) -> str:
     """Return the same for a pull request or a job's summary."""
-    said = "\n".join(f"- {in_markdown(text)}" for text in notes(record))
+    listed = "\n".join(f"- {in_markdown(text)}" for text in notes(record))
     headline = f"### {in_markdown(sentence(record, answer))}"
-    parts = [headline, markdown_table(COLUMNS, rows(answer)), in_markdown(how(record)), said]
+    parts = [headline, markdown_table(COLUMNS, rows(answer)), in_markdown(how(record)), listed]
     return "\n\n".join(filter(None, parts))
 
 
@@ -196,16 +198,16 @@ def _one(compared: Compared) -> dict[str, Any]:
 
 def bencher_data(record: CheckRecord, answer: CheckAnswer) -> dict[str, Any]:
     """Return Bencher Metric Format: ``latency`` (ns) of a step, and ``slowdown``, the ratio with its interval."""
-    found: dict[str, Any] = {}
-    for one in answer.batches:
+    benchmarks: dict[str, Any] = {}
+    for compared in answer.batches:
         measures: dict[str, Any] = {}
-        if one.step_ms is not None:
-            measures["latency"] = {"value": NS_A_MS * one.step_ms}
-        if one.ratio is not None:
-            measures["slowdown"] = {"value": one.ratio, "lower_value": one.low, "upper_value": one.high}
+        if compared.step_ms is not None:
+            measures["latency"] = {"value": NS_A_MS * compared.step_ms}
+        if compared.ratio is not None:
+            measures["slowdown"] = {"value": compared.ratio, "lower_value": compared.low, "upper_value": compared.high}
         if measures:
-            found[f"{step_name(record)} batch {one.batch}"] = measures
-    return found
+            benchmarks[f"{step_name(record)} batch {compared.batch}"] = measures
+    return benchmarks
 
 
 def step_name(record: CheckRecord) -> str:

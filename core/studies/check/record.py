@@ -94,13 +94,13 @@ def stored_steps(run: Run, target: int) -> dict[int, tuple[float, ...]]:
     """Return the median step time (ms) of each worker process by batch; batches with fewer than three processes are
     left out, since their scatter is unknown.
     """
-    found: dict[tuple[int, int], list[float]] = defaultdict(list)
+    steps_ms: dict[tuple[int, int], list[float]] = defaultdict(list)
     for item in run.rounds:
         for block in item.blocks:
             if block.target == target:
-                found[item.batch, block.process].append(block.step_ms)
+                steps_ms[item.batch, block.process].append(block.step_ms)
     medians: dict[int, list[float]] = defaultdict(list)
-    for (batch, _), steps in sorted(found.items()):
+    for (batch, _), steps in sorted(steps_ms.items()):
         medians[batch].append(median(steps))
     return {batch: tuple(values) for batch, values in medians.items() if len(values) >= MIN_UNITS}
 
@@ -121,14 +121,14 @@ def usual_batches(steps_ms: Mapping[int, float], budget_s: float) -> tuple[int, 
     return tuple(sorted({first, max(affordable, default=first)}))
 
 
-def check_batches(asked: Sequence[int], known: Mapping[int, object]) -> None:
+def check_batches(batches: Sequence[int], known: Mapping[int, object]) -> None:
     """Raise UserError for a batch that the stored run cannot be compared at, or if it has no usable batch."""
     if not known:
         raise UserError(
             "The stored run measured no batch in three worker processes, so nothing is known of how they differ; name "
             "a checkout with --against, or measure the run again with a larger budget."
         )
-    if missing := [batch for batch in asked if batch not in known]:
+    if missing := [batch for batch in batches if batch not in known]:
         sizes = ", ".join(f"{batch:,}" for batch in known)
         raise UserError(
             f"Batch {missing[0]:,} was not measured in three worker processes of the stored run; these were: {sizes}."

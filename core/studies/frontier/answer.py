@@ -74,12 +74,12 @@ class _Line:
     signs: Array
 
 
-def read_along(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis, at: Setting) -> AxisReading:
+def read_along(study: FrontierStudy, surface: FrontierMap, band: float, axis: Axis, at: Setting) -> AxisReading:
     """Read the surface along one axis. ``band`` is the number of standard deviations of an interval to each side.
 
     The position's interval contains every value at which it is not clear: the test of f = 0, inverted.
     """
-    line = _line(study, found, band, axis, at)
+    line = _line(study, surface, band, axis, at)
     first, second = study.plan.names
     where = " and ".join(f"{a} {getattr(at, a):,}" for a in AXES if a != axis)
     states = [(int(line.signs[a]), a, b - 1) for a, b in runs(line.signs)] if line is not None else []
@@ -98,12 +98,12 @@ def read_along(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis
     value, low, high, rises = change
     reach = "from" if rises else "up to"
     doubt = " Elsewhere on this line it is not clear." if len(states) > 3 else ""
-    said = f"At {where}, {second} {are(second)} faster {reach} {axis} {rounded(value)}"
-    text = f"{said} ({_bounds(low, high)}; interpolated).{doubt}"
+    reading = f"At {where}, {second} {are(second)} faster {reach} {axis} {rounded(value)}"
+    text = f"{reading} ({_bounds(low, high)}; interpolated).{doubt}"
     return AxisReading(axis, at, reach, value, low, high, text)
 
 
-def _line(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis, at: Setting) -> _Line | None:
+def _line(study: FrontierStudy, surface: FrontierMap, band: float, axis: Axis, at: Setting) -> _Line | None:
     values = study.plan.values(axis)
     x = np.linspace(math.log2(values[0]), math.log2(values[-1]), ALONG)
     places = np.tile(np.array(at, dtype=float), (ALONG, 1))
@@ -111,7 +111,7 @@ def _line(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis, at:
     runs = runs_at(study, places)
     if runs.sum() < 2 or len(values) < 2:
         return None
-    mean, sd = found.at(places[runs])
+    mean, sd = surface.at(places[runs])
     return _Line(x[runs], mean, np.where(np.abs(mean) > band * sd, np.sign(mean), 0.0))
 
 
@@ -256,7 +256,7 @@ class FrontierAnswer:
     """
 
     study: FrontierStudy
-    found: FrontierMap
+    surface: FrontierMap
     code: VerdictCode
     sentence: str
     reason: str
@@ -274,19 +274,19 @@ def frontier_answer(study: FrontierStudy) -> FrontierAnswer:
     plan, units = study.plan, units_of(study.rounds)
     if not enough_units(plan, units):
         raise UserError(f"Only {len(units)} settings were measured, too few for a map; give it more time.")
-    found = fit_map(plan, units, choose_parameters(plan, units))
+    surface = fit_map(plan, units, choose_parameters(plan, units))
     points = _points(study)
     band = band_of(study)
-    cells = _cells(study, found, band)
+    cells = _cells(study, surface, band)
     middle = Setting(*(values[len(values) // 2] for values in map(plan.values, AXES)))
     at = plan.point or middle
     axes: tuple[Axis, ...] = ("width", "batch", "depth")
-    readings = tuple(read_along(study, found, band, axis, at) for axis in axes if axis in plan.free_axes)
-    point = _point(study, found, points, band) if plan.point is not None else None
+    readings = tuple(read_along(study, surface, band, axis, at) for axis in axes if axis in plan.free_axes)
+    point = _point(study, surface, points, band) if plan.point is not None else None
     code = _code(cells, band)
     return FrontierAnswer(
         study=study,
-        found=found,
+        surface=surface,
         code=code,
         sentence=_verdict(study, code, cells, readings, point, band),
         reason=_reason(study, len(units)),
@@ -314,7 +314,7 @@ def reading(answer: FrontierAnswer, axis: Axis, at: Setting) -> AxisReading:
     """Return where along ``axis`` the second target is faster, with the others as in ``at`` (any values inside the
     map).
     """
-    return read_along(answer.study, answer.found, answer.band, axis, at)
+    return read_along(answer.study, answer.surface, answer.band, axis, at)
 
 
 def slice_of(answer: FrontierAnswer, fixed: Axis, value: float) -> FrontierSlice:
@@ -380,7 +380,7 @@ def _matrices(
     x, y = np.meshgrid(across[1], up[1])
     columns = {fixed: np.full(x.size, value), across[0]: x.ravel(), up[0]: y.ravel()}
     places = np.stack([columns[axis] for axis in AXES], axis=1)
-    mean, sd = answer.found.at(places)
+    mean, sd = answer.surface.at(places)
     mean = np.where(runs_at(answer.study, places), mean, np.nan)
     return mean.reshape(x.shape), sd.reshape(x.shape)
 
@@ -424,10 +424,10 @@ def _measured(study: FrontierStudy, setting: int, rounds: list[FrontierRound]) -
     )
 
 
-def _cells(study: FrontierStudy, found: FrontierMap, band: float) -> tuple[MapCell, ...]:
+def _cells(study: FrontierStudy, surface: FrontierMap, band: float) -> tuple[MapCell, ...]:
     grid = study.plan.grid
     places = np.array(grid, dtype=float)
-    mean, sd = found.at(places)
+    mean, sd = surface.at(places)
     runs, have = runs_at(study, places), set(study.measured)
     scale = normal_quantile(1 - (1 - CONFIDENCE) / 2) / band  # makes probabilities no more certain than the intervals
     return tuple(
@@ -437,7 +437,7 @@ def _cells(study: FrontierStudy, found: FrontierMap, band: float) -> tuple[MapCe
     )
 
 
-def _point(study: FrontierStudy, found: FrontierMap, points: tuple[MeasuredPoint, ...], band: float) -> PointReading:
+def _point(study: FrontierStudy, surface: FrontierMap, points: tuple[MeasuredPoint, ...], band: float) -> PointReading:
     """Return the measured reading if it has rounds enough for an interval, else the interpolated one."""
     setting = study.plan.point
     assert setting is not None
@@ -446,7 +446,7 @@ def _point(study: FrontierStudy, found: FrontierMap, points: tuple[MeasuredPoint
         value, low, high = own.log2_speed_up, own.low, own.high
         text = lead_sentence(setting, study.plan.names, value, low, high, own.label)
         return PointReading(setting, sign_of(low, high), value, low, high, own.label, text)
-    mean, sd = (float(found_at[0]) for found_at in found.at(np.array([setting], dtype=float)))
+    mean, sd = (float(interpolated[0]) for interpolated in surface.at(np.array([setting], dtype=float)))
     low, high = mean - band * sd, mean + band * sd
     text = lead_sentence(setting, study.plan.names, mean, low, high, "interpolated")
     return PointReading(setting, sign_of(low, high), mean, low, high, "interpolated", text)
@@ -477,17 +477,17 @@ def _verdict(
 ) -> str:
     """Describe the operating point, then where the second is faster; without a point, the map as a whole."""
     first, second = study.plan.names
-    found = next((r for r in readings if r.reach in ("from", "up to")), None)
+    change = next((r for r in readings if r.reach in ("from", "up to")), None)
     parts = [point.sentence] if point is not None else []
     if code == "first throughout" or code == "second throughout":
         faster = first if code == "first throughout" else second
         parts.append(f"{faster} {are(faster)} faster throughout the map (interpolated).")
     elif code == "unresolved":
         parts.append("It is not clear where on the map the faster target changes; give it more time or a wider range.")
-    elif point is None or found is None:
+    elif point is None or change is None:
         parts.append(_clear_shares(study, cells, band))
-    if found is not None and code in ("frontier", "unresolved"):
-        parts.append(found.sentence)
+    if change is not None and code in ("frontier", "unresolved"):
+        parts.append(change.sentence)
     return " ".join(parts)
 
 

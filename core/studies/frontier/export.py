@@ -27,10 +27,10 @@ def frontier_data(answer: FrontierAnswer) -> dict[str, Any]:
         "label": study.label,
         "targets": plan.target_names,
         "point": None if answer.point is None else _at(asdict(answer.point)),
-        "readings": [_at(asdict(one)) for one in answer.readings],
-        "measured": [_at(asdict(one)) for one in answer.points],
-        "cells": [_at(asdict(one)) for one in answer.cells],
-        "failed": [_at(asdict(one)) for one in answer.failed],
+        "readings": [_at(asdict(part)) for part in answer.readings],
+        "measured": [_at(asdict(part)) for part in answer.points],
+        "cells": [_at(asdict(part)) for part in answer.cells],
+        "failed": [_at(asdict(part)) for part in answer.failed],
         "slices": [_slice(answer, value) for value in plan.values(plan.held_axis)],
         "record": study.model_dump(mode="json"),
     }
@@ -42,36 +42,38 @@ def _at(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _slice(answer: FrontierAnswer, value: int) -> dict[str, Any]:
-    found = slice_of(answer, answer.study.plan.held_axis, value)
+    plane = slice_of(answer, answer.study.plan.held_axis, value)
     return {
-        found.fixed: value,
+        plane.fixed: value,
         "label": "interpolated",
-        "contour": _lines(found, found.contour),
-        "lower": _lines(found, found.lower),
-        "upper": _lines(found, found.upper),
+        "contour": _lines(plane, plane.contour),
+        "lower": _lines(plane, plane.lower),
+        "upper": _lines(plane, plane.upper),
     }
 
 
-def _lines(found: FrontierSlice, lines: tuple[Line, ...]) -> list[dict[str, list[float]]]:
-    return [{found.x_axis: [round(v, 3) for v in one.x], found.y_axis: [round(v, 3) for v in one.y]} for one in lines]
+def _lines(plane: FrontierSlice, lines: tuple[Line, ...]) -> list[dict[str, list[float]]]:
+    return [
+        {plane.x_axis: [round(v, 3) for v in line.x], plane.y_axis: [round(v, 3) for v in line.y]} for line in lines
+    ]
 
 
 def frontier_text(answer: FrontierAnswer) -> str:
     """Return the verdict and readings, the map at the setting of the readings, failures, and how it was measured."""
     study, plan = answer.study, answer.study.plan
     held = plan.held_axis
-    found = slice_of(answer, held, getattr(answer.at, held))
-    said = [one.sentence for one in answer.readings if one.sentence not in answer.sentence]
+    plane = slice_of(answer, held, getattr(answer.at, held))
+    said = [part.sentence for part in answer.readings if part.sentence not in answer.sentence]
     first, second = plan.names
     lines = [answer.sentence, *said, ""]
-    lines.append(f"Speed-up of {second} over {first} at {held} {found.value:,.0f}; above 1 means faster.")
+    lines.append(f"Speed-up of {second} over {first} at {held} {plane.value:,.0f}; above 1 means faster.")
     lines.append("* measured there, the others interpolated; ? not clear which is faster.")
-    lines += [*_map(answer, found), ""]
-    skipped = [one for one in answer.failed if one.outcome == "skipped"]
-    for one in answer.failed:
-        if one.outcome != "skipped":
-            who = f" on {plan.name_of(one.target)}" if one.target else ""
-            lines.append(f"{one.setting.words}{who}: {one.outcome.replace('_', ' ')}. {one.reason}".rstrip())
+    lines += [*_map(answer, plane), ""]
+    skipped = [part for part in answer.failed if part.outcome == "skipped"]
+    for part in answer.failed:
+        if part.outcome != "skipped":
+            who = f" on {plan.name_of(part.target)}" if part.target else ""
+            lines.append(f"{part.setting.words}{who}: {part.outcome.replace('_', ' ')}. {part.reason}".rstrip())
     if skipped:
         lines.append(f"{len(skipped):,} settings were skipped. {skipped[0].reason}")
     lines += [answer.reason, *chosen_line(plan.workload(plan.settings[0]), *plan.targets)]
@@ -83,17 +85,17 @@ def frontier_text(answer: FrontierAnswer) -> str:
     return in_lines(lines)
 
 
-def _map(answer: FrontierAnswer, found: FrontierSlice) -> list[str]:
-    columns = (f"{found.y_axis} \\ {found.x_axis}", *(f"{x:,}" for x in found.x))
+def _map(answer: FrontierAnswer, plane: FrontierSlice) -> list[str]:
+    columns = (f"{plane.y_axis} \\ {plane.x_axis}", *(f"{x:,}" for x in plane.x))
     rows = []
-    for i, y in enumerate(found.y):
+    for i, y in enumerate(plane.y):
         cells = []
-        for j in range(len(found.x)):
-            mean, sd = float(found.mean[i, j]), float(found.sd[i, j])
+        for j in range(len(plane.x)):
+            mean, sd = float(plane.mean[i, j]), float(plane.sd[i, j])
             if mean != mean:  # NaN: cannot run
                 cells.append("-")
                 continue
-            marks = ("*" if found.measured[i, j] else "") + ("?" if abs(mean) <= answer.band * sd else "")
+            marks = ("*" if plane.measured[i, j] else "") + ("?" if abs(mean) <= answer.band * sd else "")
             cells.append(f"{2**mean:.2f}{marks}")
         rows.append((f"{y:,}", *cells))
     return table(columns, rows)

@@ -154,12 +154,12 @@ class Undecided:
         return bool(self.holds.any())
 
 
-def undecided(found: FrontierSlice, band: float) -> Undecided:
+def undecided(plane: FrontierSlice, band: float) -> Undecided:
     """Return where the interval of the surface (``band`` standard deviations to each side) contains a tie."""
-    old = np.log2(np.array(found.fine_x)), np.log2(np.array(found.fine_y))
+    old = np.log2(np.array(plane.fine_x)), np.log2(np.array(plane.fine_y))
     new = _finer(old[0]), _finer(old[1])
-    low = _between(old, new, found.fine_mean - band * found.fine_sd)
-    high = _between(old, new, found.fine_mean + band * found.fine_sd)
+    low = _between(old, new, plane.fine_mean - band * plane.fine_sd)
+    high = _between(old, new, plane.fine_mean + band * plane.fine_sd)
     return Undecided(*new, (low <= 0) & (high >= 0))
 
 
@@ -174,9 +174,9 @@ def _between(old: tuple[Array, Array], new: tuple[Array, Array], values: Array) 
     return np.stack([np.interp(new[1], old[1], column) for column in wide.T], axis=1)
 
 
-def at_slice(setting: Setting, found: FrontierSlice) -> bool:
+def at_slice(setting: Setting, plane: FrontierSlice) -> bool:
     """Tell whether a setting lies in the slice's plane."""
-    return bool(getattr(setting, found.fixed) == found.value)
+    return bool(getattr(setting, plane.fixed) == plane.value)
 
 
 BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
@@ -188,48 +188,48 @@ COLUMNS = 3  # columns of the legend; a phone has more rows of it
 CORNER_PX, CORNER_AT = 22, 20  # characters that leave room for the other corner in the narrowest chart
 
 
-def frontier_figure(answer: FrontierAnswer, found: FrontierSlice, place: Setting | None = None) -> go.Figure:
+def frontier_figure(answer: FrontierAnswer, plane: FrontierSlice, place: Setting | None = None) -> go.Figure:
     """Plot the map of one slice. ``place`` is the setting that the page reads out: dotted guides cross there."""
     figure = go.Figure()
     span = colour_span([*(cell.mean for cell in answer.cells), *(p.log2_speed_up for p in answer.points)])
-    _surface(figure, answer, found, span)
-    _lines(figure, found)
+    _surface(figure, answer, plane, span)
+    _lines(figure, plane)
     if place is not None:
-        _guides(figure, found, place)
-    _settings(figure, answer, found, span)
-    label_rows = _own_point(figure, answer, found, span)
-    _sides(figure, answer, found)
-    figure.update_xaxes(size_axis(axis_words(answer.study.plan, found.x_axis), found.x, "x"))
-    figure.update_yaxes(size_axis(axis_words(answer.study.plan, found.y_axis), found.y, "y"))
-    return _framed(figure, answer, found, label_rows)
+        _guides(figure, plane, place)
+    _settings(figure, answer, plane, span)
+    label_rows = _own_point(figure, answer, plane, span)
+    _sides(figure, answer, plane)
+    figure.update_xaxes(size_axis(axis_words(answer.study.plan, plane.x_axis), plane.x, "x"))
+    figure.update_yaxes(size_axis(axis_words(answer.study.plan, plane.y_axis), plane.y, "y"))
+    return _framed(figure, answer, plane, label_rows)
 
 
-def _surface(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> None:
+def _surface(figure: go.Figure, answer: FrontierAnswer, plane: FrontierSlice, span: float) -> None:
     """Draw the interpolated plane, shaded grey where it is not clear which target is faster."""
     names = answer.study.plan.names
-    x, y = np.array(found.fine_x), np.array(found.fine_y)
-    reach = answer.band * found.fine_sd
+    x, y = np.array(plane.fine_x), np.array(plane.fine_y)
+    reach = answer.band * plane.fine_sd
     over = np.stack(
         [
-            np.broadcast_to(x[None, :], found.fine_mean.shape), np.broadcast_to(y[:, None], found.fine_mean.shape),
-            2.0**found.fine_mean, 2.0 ** (found.fine_mean - reach), 2.0 ** (found.fine_mean + reach),
+            np.broadcast_to(x[None, :], plane.fine_mean.shape), np.broadcast_to(y[:, None], plane.fine_mean.shape),
+            2.0**plane.fine_mean, 2.0 ** (plane.fine_mean - reach), 2.0 ** (plane.fine_mean + reach),
         ],
         axis=-1,
     )  # fmt: skip
     ticks, words = ratio_ticks_of(span)
     first, second = (literal(short(name, HOVER_AT)) for name in names)
-    said = f"interpolated: {second}<br>%{{customdata[2]:.3g}}× as fast as {first}"
+    hover = f"interpolated: {second}<br>%{{customdata[2]:.3g}}× as fast as {first}"
     figure.add_heatmap(
-        x=np.log2(x), y=np.log2(y), z=found.fine_mean, zmin=-span, zmax=span, zmid=0, colorscale=COLOURS,
+        x=np.log2(x), y=np.log2(y), z=plane.fine_mean, zmin=-span, zmax=span, zmid=0, colorscale=COLOURS,
         zsmooth="best", name="interpolated", customdata=over.astype("float32"),
-        hovertemplate=f"{_place_hover(found)}<br>{said}<br>(95 %: %{{customdata[3]:.3g}}× to %{{customdata[4]:.3g}}×)"
+        hovertemplate=f"{_place_hover(plane)}<br>{hover}<br>(95 %: %{{customdata[3]:.3g}}× to %{{customdata[4]:.3g}}×)"
         "<extra></extra>",
         colorbar={
             "tickvals": ticks, "ticktext": words, "thickness": 12, "x": 1.0, "xpad": 8, "len": 1.0, "outlinewidth": 0,
             "tickfont": {"size": 11}, "ypad": 0,
         },
     )  # fmt: skip
-    doubt = undecided(found, answer.band)
+    doubt = undecided(plane, answer.band)
     if doubt.any:
         figure.add_heatmap(
             x=doubt.x, y=doubt.y, z=doubt.holds.astype("uint8"), zmin=0, zmax=1, colorscale=[[0, CLEAR], [1, BAND]],
@@ -237,24 +237,24 @@ def _surface(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, sp
         )  # fmt: skip
 
 
-def _place_hover(found: FrontierSlice) -> str:
+def _place_hover(plane: FrontierSlice) -> str:
     def shown(axis: Axis) -> str:
         digits = ".1f" if axis == "depth" else ",.0f"
-        if axis == found.fixed:
-            return f"{axis} {found.value:,.0f}"
-        return f"{axis} %{{customdata[{0 if axis == found.x_axis else 1}]:{digits}}}"
+        if axis == plane.fixed:
+            return f"{axis} {plane.value:,.0f}"
+        return f"{axis} %{{customdata[{0 if axis == plane.x_axis else 1}]:{digits}}}"
 
     return ", ".join(shown(axis) for axis in ("depth", "width", "batch"))
 
 
-def _lines(figure: go.Figure, found: FrontierSlice) -> None:
+def _lines(figure: go.Figure, plane: FrontierSlice) -> None:
     """Draw the line where the targets tie, and the bounds between which it lies."""
-    x, y = outline(found.contour)
+    x, y = outline(plane.contour)
     if x:
         figure.add_scatter(
             x=x, y=y, mode="lines", name="equally fast", line={"color": INK, "width": 3}, hoverinfo="skip",
         )  # fmt: skip
-    x, y = outline((*found.lower, *found.upper))
+    x, y = outline((*plane.lower, *plane.upper))
     if x:
         figure.add_scatter(
             x=x, y=y, mode="lines", name="95 % bounds", line={"color": INK, "width": 1.3, "dash": "dash"},
@@ -262,25 +262,25 @@ def _lines(figure: go.Figure, found: FrontierSlice) -> None:
         )  # fmt: skip
 
 
-def _guides(figure: go.Figure, found: FrontierSlice, place: Setting) -> None:
+def _guides(figure: go.Figure, plane: FrontierSlice, place: Setting) -> None:
     line = {"color": INK, "width": 1, "dash": "dot"}
-    x, y = (math.log2(getattr(place, axis)) for axis in (found.x_axis, found.y_axis))
-    ends = {axis: (math.log2(values[0]), math.log2(values[-1])) for axis, values in (("x", found.x), ("y", found.y))}
+    x, y = (math.log2(getattr(place, axis)) for axis in (plane.x_axis, plane.y_axis))
+    ends = {axis: (math.log2(values[0]), math.log2(values[-1])) for axis, values in (("x", plane.x), ("y", plane.y))}
     figure.add_shape(type="line", x0=x, x1=x, y0=ends["y"][0], y1=ends["y"][1], line=line, layer="above")
     figure.add_shape(type="line", y0=y, y1=y, x0=ends["x"][0], x1=ends["x"][1], line=line, layer="above")
 
 
-def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> None:
+def _settings(figure: go.Figure, answer: FrontierAnswer, plane: FrontierSlice, span: float) -> None:
     """Draw the settings of this slice: measured as filled dots, failed as crosses, others as rings."""
     plan = answer.study.plan
-    measured = [point for point in answer.points if at_slice(point.setting, found)]
+    measured = [point for point in answer.points if at_slice(point.setting, plane)]
     known = {point.setting for point in measured}
-    failed = [one for one in answer.failed if at_slice(one.setting, found) and one.setting not in known]
-    known |= {one.setting for one in failed}
-    open_ = [cell for cell in answer.cells if at_slice(cell.setting, found) and cell.setting not in known]
-    _rings(figure, open_, answer, found)
+    failed = [failure for failure in answer.failed if at_slice(failure.setting, plane) and failure.setting not in known]
+    known |= {failure.setting for failure in failed}
+    open_ = [cell for cell in answer.cells if at_slice(cell.setting, plane) and cell.setting not in known]
+    _rings(figure, open_, answer, plane)
     if failed:
-        _crosses(figure, failed, plan, found)
+        _crosses(figure, failed, plan, plane)
     if not measured:
         return
     label = answer.study.label
@@ -291,13 +291,13 @@ def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, s
         shown = [0.0 if p.low is None else p.log2_speed_up for p in measured]  # without an interval, no colour
         marker |= {"color": shown, "colorscale": COLOURS, "cmin": -span, "cmax": span}
     figure.add_scatter(
-        **_at([p.setting for p in measured], found), mode="markers", name=label, marker=marker,
+        **_at([p.setting for p in measured], plane), mode="markers", name=label, marker=marker,
         customdata=[point_hover(point, plan.names) for point in measured],
         hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
 
 
-def _rings(figure: go.Figure, cells: Sequence[MapCell], answer: FrontierAnswer, found: FrontierSlice) -> None:
+def _rings(figure: go.Figure, cells: Sequence[MapCell], answer: FrontierAnswer, plane: FrontierSlice) -> None:
     if not cells:
         return
     names, words = answer.study.plan.names, []
@@ -306,46 +306,49 @@ def _rings(figure: go.Figure, cells: Sequence[MapCell], answer: FrontierAnswer, 
         lead = lead_hover(cell.mean, cell.mean - reach, cell.mean + reach, names)
         words.append(f"<b>{cell.setting.words}</b><br>{cell.label}, not measured:<br>{lead}")
     figure.add_scatter(
-        **_at([cell.setting for cell in cells], found), mode="markers", name="interpolated",
+        **_at([cell.setting for cell in cells], plane), mode="markers", name="interpolated",
         marker={"symbol": "circle-open", "size": 5, "color": INK, "line": {"width": 1}}, opacity=0.6,
         customdata=words, hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
 
 
-def _crosses(figure: go.Figure, failed: Sequence[FailedSetting], plan: FrontierPlan, found: FrontierSlice) -> None:
+def _crosses(figure: go.Figure, failed: Sequence[FailedSetting], plan: FrontierPlan, plane: FrontierSlice) -> None:
     names = plan.target_names
-    colours = [TARGET_LOOKS[names.index(one.target)].colour if one.target in names else GUIDE for one in failed]
+    colours = [
+        TARGET_LOOKS[names.index(failure.target)].colour if failure.target in names else GUIDE for failure in failed
+    ]
     words = [
-        f"<b>{one.setting.words}</b><br>{literal(plan.name_of(one.target) if one.target else 'both targets')}: "
-        f"{FAILED_WORDS.get(one.outcome, 'not reached')}<br>"
-        f"{'<br>'.join(map(literal, wrapped([one.reason], REASON_AT)))}"
-        for one in failed
+        f"<b>{failure.setting.words}</b><br>"
+        f"{literal(plan.name_of(failure.target) if failure.target else 'both targets')}: "
+        f"{FAILED_WORDS.get(failure.outcome, 'not reached')}<br>"
+        f"{'<br>'.join(map(literal, wrapped([failure.reason], REASON_AT)))}"
+        for failure in failed
     ]
     figure.add_scatter(
-        **_at([one.setting for one in failed], found), mode="markers", name="not measured",
+        **_at([failure.setting for failure in failed], plane), mode="markers", name="not measured",
         marker={"symbol": "x-thin", "size": 9, "line": {"width": 2.5, "color": colours}},
         customdata=words, hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
 
 
-def _at(settings: Sequence[Setting], found: FrontierSlice) -> dict[str, list[float]]:
+def _at(settings: Sequence[Setting], plane: FrontierSlice) -> dict[str, list[float]]:
     return {
-        "x": [math.log2(getattr(setting, found.x_axis)) for setting in settings],
-        "y": [math.log2(getattr(setting, found.y_axis)) for setting in settings],
+        "x": [math.log2(getattr(setting, plane.x_axis)) for setting in settings],
+        "y": [math.log2(getattr(setting, plane.y_axis)) for setting in settings],
     }
 
 
-def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> int:
+def _own_point(figure: go.Figure, answer: FrontierAnswer, plane: FrontierSlice, span: float) -> int:
     """Draw the operating point as a star, filled in its own slice, labelled above; return the rows of labels used."""
     point = answer.point
     if point is None:
         return 0
-    here, at = at_slice(point.setting, found), _at([point.setting], found)
+    here, at = at_slice(point.setting, plane), _at([point.setting], plane)
     lead = lead_hover(point.log2_speed_up, point.low, point.high, answer.study.plan.names)
     words = (
         f"{point.label}: {lead}"
         if here
-        else f"Your point lies at {found.fixed} {getattr(point.setting, found.fixed):,}."
+        else f"Your point lies at {plane.fixed} {getattr(point.setting, plane.fixed):,}."
     )
     figure.add_scatter(
         **at, mode="markers", name="your point", customdata=[f"<b>{point.setting.words}</b><br>{words}"],
@@ -360,7 +363,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
     names = answer.study.plan.names
     who = who_is_ahead(point.log2_speed_up, point.low, point.high, names)
     target = f"{literal(short(who.target, CORNER_AT))} " if who.target else ""
-    low, high = math.log2(found.x[0]), math.log2(found.x[-1])
+    low, high = math.log2(plane.x[0]), math.log2(plane.x[-1])
     figure.add_annotation(
         x=at["x"][0], yref="paper", y=1, yshift=4, yanchor="bottom", showarrow=False, font={"size": 12.5},
         text=f"★ {target}{who.value} ({point.label})",
@@ -369,22 +372,22 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
     return 1
 
 
-def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> None:
+def _sides(figure: go.Figure, answer: FrontierAnswer, plane: FrontierSlice) -> None:
     """Write which target is faster into the corner where that is clearest; colour is never the only difference."""
     names = answer.study.plan.names
-    low = found.fine_mean - answer.band * found.fine_sd
-    high = found.fine_mean + answer.band * found.fine_sd
+    low = plane.fine_mean - answer.band * plane.fine_sd
+    high = plane.fine_mean + answer.band * plane.fine_sd
     rows: list[int] = []
     for name, sure in ((names[0], -high), (names[1], low)):
         corners = {(row, column): float(np.nan_to_num(sure[row, column])) for row in (0, -1) for column in (0, -1)}
         (row, column), value = max(corners.items(), key=lambda item: item[1])
         if value <= 0:
-            _side_inside(figure, found, name, sure)
+            _side_inside(figure, plane, name, sure)
             continue
         away = CORNER_PX if row not in rows else 2.2 * CORNER_PX  # two in one row would overlap on a phone
         rows.append(row)
         figure.add_annotation(
-            x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, CORNER_AT))} faster",
+            x=math.log2(plane.x[column]), y=math.log2(plane.y[row]), text=f"{literal(short(name, CORNER_AT))} faster",
             showarrow=False,
             xanchor="left" if column == 0 else "right", yanchor="middle", xshift=-8 if column == 0 else 8,
             yshift=away if row == 0 else -away, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
@@ -392,7 +395,7 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
         )  # fmt: skip
 
 
-def _side_inside(figure: go.Figure, found: FrontierSlice, name: str, sure: Array) -> None:
+def _side_inside(figure: go.Figure, plane: FrontierSlice, name: str, sure: Array) -> None:
     """Write the faster target where that is clearest, on a map whose corners are blank or not clear."""
     sure = np.nan_to_num(sure)
     row, column = np.unravel_index(int(np.argmax(sure)), sure.shape)
@@ -400,19 +403,19 @@ def _side_inside(figure: go.Figure, found: FrontierSlice, name: str, sure: Array
         return
     shown = np.flatnonzero(sure.any(axis=0))
     figure.add_annotation(
-        x=math.log2(found.fine_x[column]), y=math.log2(found.fine_y[row]), showarrow=False, borderpad=2,
+        x=math.log2(plane.fine_x[column]), y=math.log2(plane.fine_y[row]), showarrow=False, borderpad=2,
         text=f"{literal(short(name, CORNER_AT))} faster", bgcolor="rgba(255,255,255,0.72)",
         xanchor="left" if column - shown[0] < shown[-1] - column else "right", font={"size": 11.5, "color": INK},
     )  # fmt: skip
 
 
-def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, label_rows: int) -> go.Figure:
+def _framed(figure: go.Figure, answer: FrontierAnswer, plane: FrontierSlice, label_rows: int) -> go.Figure:
     study, names = answer.study, answer.study.plan.names
     lead = f"Speed-up of {names[1]} over {names[0]}: above 1× means faster."
     under = [fixed_words(study.plan), lead]
-    foot = [_note(study.label, bool(found.lower or found.upper))]
+    foot = [_note(study.label, bool(plane.lower or plane.upper))]
     rows = math.ceil(sum(trace.showlegend is not False for trace in figure.data if trace.type == "scatter") / COLUMNS)
-    title = f"{_found_words(answer, found)}, at {found.fixed} {found.value:,.0f}"
+    title = f"{_found_words(answer, plane)}, at {plane.fixed} {plane.value:,.0f}"
     frame(figure, title, under, foot, study, legend_rows=rows, label_rows=label_rows, plot_px=PLOT_PX)
     figure.update_layout(margin={"r": RIGHT_PX})
     _name(figure)
@@ -421,7 +424,7 @@ def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, lab
 
 def _name(figure: go.Figure) -> None:
     """Draw every mark of the legend in a grey visible on light and dark paper; on the map it is ink."""
-    for trace in [one for one in figure.data if one.type == "scatter" and one.showlegend is not False]:
+    for trace in [shown for shown in figure.data if shown.type == "scatter" and shown.showlegend is not False]:
         marker, line = trace.marker, trace.line
         figure.add_scatter(
             x=[None], y=[None], mode=trace.mode, name=trace.name, hoverinfo="skip", opacity=trace.opacity,
@@ -432,19 +435,19 @@ def _name(figure: go.Figure) -> None:
         trace.showlegend = False
 
 
-def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:
+def _found_words(answer: FrontierAnswer, plane: FrontierSlice) -> str:
     """Return a title that claims no more than the slice shows."""
     first, second = (short(name, TITLE_AT) for name in answer.study.plan.names)
-    reach = answer.band * found.fine_sd
-    faster = bool((found.fine_mean - reach > 0).any())  # NaN, where a target cannot run, is neither
-    slower = bool((found.fine_mean + reach < 0).any())
-    clear = not undecided(found, answer.band).any
+    reach = answer.band * plane.fine_sd
+    faster = bool((plane.fine_mean - reach > 0).any())  # NaN, where a target cannot run, is neither
+    slower = bool((plane.fine_mean + reach < 0).any())
+    clear = not undecided(plane, answer.band).any
     if faster and slower:
         return "Which target is faster"
     if not faster and not slower:
         return "Nowhere clear which target is faster"
     name = second if faster else first
-    everywhere = clear and not np.isnan(found.fine_mean).any()
+    everywhere = clear and not np.isnan(plane.fine_mean).any()
     return f"{name} {are(name)} clearly faster everywhere" if everywhere else f"Where {name} {are(name)} clearly faster"
 
 

@@ -86,15 +86,15 @@ class FrontierPlan(Frozen):
             return data
         try:
             family = families().get(data.get("family", "mlp"))
-            given = dict(data.get("sizes", ()))
+            sizes = dict(data.get("sizes", ()))
         except (TypeError, ValueError):
             return data
         if family is None:
             return data
         fixed = {choice.name: choice.default for choice in family.choices if choice.name not in ("depth", "width")}
-        if unknown := [name for name in given if name not in fixed]:
+        if unknown := [name for name in sizes if name not in fixed]:
             raise ValueError(f"“{str(unknown[0])[:40]}” is no fixed size here; accepted are {', '.join(fixed)}")
-        return data | {"sizes": tuple((fixed | given).items())}
+        return data | {"sizes": tuple((fixed | sizes).items())}
 
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:

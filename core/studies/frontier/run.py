@@ -180,7 +180,9 @@ class _Runner(StudyRunner):
             status = self.tools.stopped_as
         if not self._rounds:
             outcomes = self._limits.outcomes.values()
-            raise self.nothing(status, next((one.reason for one in outcomes if one.outcome != "skipped"), self._crash))
+            raise self.nothing(
+                status, next((outcome.reason for outcome in outcomes if outcome.outcome != "skipped"), self._crash)
+            )
         self._tell(status.capitalize())
         return self._study(status)
 

@@ -79,13 +79,13 @@ def units_of(rounds: Iterable[FrontierRound]) -> tuple[Unit, ...]:
     spreads = {key: _spread(values) for key, values in logs.items()}
     known = [spread for key, spread in spreads.items() if len(logs[key]) > 2]
     pooled = float(np.median(known)) if known else START_SCATTER
-    found = []
+    units = []
     for key, values in sorted(logs.items()):
         n = len(values)
         scatter2 = (PRIOR_ROUNDS * pooled**2 + (n - 1) * spreads[key] ** 2) / (PRIOR_ROUNDS + n - 1)
         variance = MEDIAN_VARIANCE * scatter2 / n
-        found.append(Unit(*key, float(np.median(values)), variance, float(np.mean(at_s[key]))))
-    return tuple(found)
+        units.append(Unit(*key, float(np.median(values)), variance, float(np.mean(at_s[key]))))
+    return tuple(units)
 
 
 def _spread(values: list[float]) -> float:
@@ -133,9 +133,11 @@ def runs_at(study: FrontierStudy, places: Array) -> NDArray[np.bool_]:
     """Tell whether both targets can run at places (m × 3): none is at least as large on every axis as one that could
     not.
     """
-    barred = [one for one in study.outcomes if one.outcome in BARRING]
+    barred = [outcome for outcome in study.outcomes if outcome.outcome in BARRING]
     measured = set(study.measured)  # a setting that failed only later has its numbers
-    corners = np.array([study.plan.settings[one.setting] for one in barred if one.setting not in measured], dtype=float)
+    corners = np.array(
+        [study.plan.settings[outcome.setting] for outcome in barred if outcome.setting not in measured], dtype=float
+    )
     if not len(corners):
         return np.ones(len(places), dtype=bool)
     slack = 1 - 1e-9  # coordinates of a fine mesh are rounded
@@ -167,13 +169,13 @@ def next_seed(plan: FrontierPlan, tried: set[int], cost_s: Array) -> int | None:
     return min(open_, key=lambda i: (float(np.sum((places[i] - aim) ** 2)), i))
 
 
-def next_setting(found: FrontierMap, visited: set[int], cost_s: Array, anyhow: bool = False) -> int | None:
+def next_setting(surface: FrontierMap, visited: set[int], cost_s: Array, anyhow: bool = False) -> int | None:
     """Return the setting at which a tie is most in doubt for its cost, or None if nothing is left in doubt.
 
     ``visited`` are the settings measured in this start, ``cost_s`` (one per setting) is infinite if a setting cannot be
     measured. With ``anyhow``, settings that are clear already are taken too, the least clear first.
     """
-    mean, sd = found.at(np.array(found.plan.settings, dtype=float))
+    mean, sd = surface.at(np.array(surface.plan.settings, dtype=float))
     doubt = STRADDLE * sd - np.abs(mean)
     open_ = np.isfinite(cost_s)
     open_[list(visited)] = False

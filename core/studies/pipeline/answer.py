@@ -101,9 +101,9 @@ def pipeline_answer(experiment: Experiment) -> PipelineAnswer:
     measured = {block.arm for item in experiment.rounds for block in item.blocks}
     if not measured:
         raise UserError("Nothing was measured in this pipeline study.")
-    found = effects(experiment, min(measured))
-    fed = tuple(_fed(experiment.arms, effect, resident=0 in measured) for effect in found)
-    missing = _missing(experiment, {one.arm for one in fed})
+    measured_effects = effects(experiment, min(measured))
+    fed = tuple(_fed(experiment.arms, effect, resident=0 in measured) for effect in measured_effects)
+    missing = _missing(experiment, {way.arm for way in fed})
     prefetch = _prefetch(experiment, fed)
     starvation = _starvation(experiment, fed)
     return PipelineAnswer(fed, missing, prefetch, starvation, _verdict(fed, missing))
@@ -131,22 +131,22 @@ def _fed(arms: Sequence[Arm], effect: Effect, resident: bool) -> Fed:
 
 def _missing(experiment: Experiment, measured: set[int]) -> tuple[Unmeasured, ...]:
     outcomes = {outcome.arm: outcome for outcome in experiment.outcomes}
-    found = []
+    unmeasured = []
     for index, arm in enumerate(experiment.arms):
         if index not in measured:
             outcome: Outcome = outcomes[index].outcome if index in outcomes else "pending"
             reason = outcomes[index].reason if index in outcomes else "The study ended before it was reached."
-            found.append(Unmeasured(index, arm.code, arm.title, outcome, reason))
-    return tuple(found)
+            unmeasured.append(Unmeasured(index, arm.code, arm.title, outcome, reason))
+    return tuple(unmeasured)
 
 
 def _verdict(fed: Sequence[Fed], missing: Sequence[Unmeasured]) -> str:
-    base = next((one for one in fed if one.code == BASE), None)
+    base = next((arm for arm in fed if arm.code == BASE), None)
     if base is None:
-        why = next((one.reason for one in missing if one.code == BASE), "")
+        why = next((arm.reason for arm in missing if arm.code == BASE), "")
         return f"The pipeline as chosen could not be measured. {why}".rstrip()
     if base.share is None:
-        why = next((one.reason for one in missing if one.code == RESIDENT), "")
+        why = next((arm.reason for arm in missing if arm.code == RESIDENT), "")
         return f"Without the step on resident data there is no input-bound share. {why}".rstrip()
     if base.share.level == "unknown":
         return "Whether the input keeps up is not clear: too few rounds for an interval."
@@ -168,11 +168,11 @@ def _prefetch(experiment: Experiment, fed: Sequence[Fed]) -> PrefetchAnswer | No
     """Compare the prefetch family with its best member within the same rounds, which is sharper than comparing step
     times.
     """
-    measured = {one.arm for one in fed}
+    measured = {way.arm for way in fed}
     family = [arm for arm in members(experiment.arms, "prefetch") if arm in measured]
     if len(family) < 2:
         return None
-    best = min((one for one in fed if one.arm in family), key=lambda one: one.step_ms).arm
+    best = min((way for way in fed if way.arm in family), key=lambda way: way.step_ms).arm
     against = {effect.arm: effect for effect in effects(experiment, best)}
     enough = next(arm for arm in family if arm == best or (arm in against and _as_good(against[arm])))
     names = {arm: setting("prefetch", experiment.arms[arm].pipeline) for arm in family}
@@ -201,7 +201,7 @@ def _inverse(value: float | None) -> float | None:
 
 
 def _starvation(experiment: Experiment, fed: Sequence[Fed]) -> Starvation | None:
-    by_arm = {one.arm: one for one in fed}
+    by_arm = {arm_fed.arm: arm_fed for arm_fed in fed}
     points: list[tuple[float, Share]] = []
     for arm in members(experiment.arms, "cost"):
         share = by_arm[arm].share if arm in by_arm else None

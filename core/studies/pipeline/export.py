@@ -29,7 +29,7 @@ def pipeline_data(experiment: Experiment, answer: PipelineAnswer) -> dict[str, A
         "batch": arms[0].batch,
         "chosen": arms[experiment.index_of(BASE) or 0].pipeline.title,
         "arms": [_arm(fed) for fed in answer.fed],
-        "missing": [asdict(one) for one in answer.missing],
+        "missing": [asdict(arm) for arm in answer.missing],
         "families": {family: [arms[i].code for i in members(arms, family)] for family in FIELDS},
         "prefetch": asdict(answer.prefetch) if answer.prefetch else None,
         "starvation": asdict(answer.starvation) if answer.starvation else None,
@@ -52,7 +52,7 @@ def pipeline_text(experiment: Experiment, answer: PipelineAnswer) -> str:
     sentences = [part.sentence for part in (answer.prefetch, answer.starvation) if part is not None]
     starts = len({block.process for item in experiment.rounds for block in item.blocks})
     lines = [answer.sentence, *sentences, "", *table(columns, [_row(fed) for fed in answer.fed]), ""]
-    lines += [f"{one.title}: {one.outcome.replace('_', ' ')}. {one.reason}".rstrip() for one in answer.missing]
+    lines += [f"{arm.title}: {arm.outcome.replace('_', ' ')}. {arm.reason}".rstrip() for arm in answer.missing]
     lines.append(f"As chosen: {chosen.pipeline.title}.")
     lines += chosen_line(experiment.workload, chosen.target)
     if chosen.pipeline.data is not None:

@@ -96,14 +96,16 @@ def _bars_figure(experiment: Experiment, answer: PipelineAnswer, bars: Sequence[
 def cost_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
     """Plot step time (ms) above and input-bound share (%) below, by preprocessing cost (µs per sample)."""
     figure = go.Figure()
-    found = answer.family(experiment.arms, "cost")
-    costs = [experiment.arms[fed.arm].pipeline.preprocess_us for fed in found]
+    fed_at_cost = answer.family(experiment.arms, "cost")
+    costs = [experiment.arms[fed.arm].pipeline.preprocess_us for fed in fed_at_cost]
     axis = _CostAxis.of(costs)
     at = [axis.position(cost) for cost in costs]
     look = _tfdata_look(experiment)
-    timed = [(x, fed) for x, fed in zip(at, found, strict=True) if fed.low_ms is not None]
+    timed = [(x, fed) for x, fed in zip(at, fed_at_cost, strict=True) if fed.low_ms is not None]
     _line(figure, [x for x, _ in timed], [_step(fed) for _, fed in timed], look, [fed for _, fed in timed], "y")
-    shared = [(x, fed) for x, fed in zip(at, found, strict=True) if fed.share is not None and fed.share.low is not None]
+    shared = [
+        (x, fed) for x, fed in zip(at, fed_at_cost, strict=True) if fed.share is not None and fed.share.low is not None
+    ]
     shares = [_percent(fed) for _, fed in shared]
     _line(figure, [x for x, _ in shared], shares, look, [fed for _, fed in shared], "y2")
     resident = answer.of(RESIDENT)
@@ -115,12 +117,12 @@ def cost_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
         title=axis_title("Preprocessing (µs per sample)"), tickvals=at, ticktext=[f"{cost:,g}" for cost in costs],
         range=axis.bounds, gridcolor=GRID, zeroline=False, anchor="y2",
     )  # fmt: skip
-    top = max([_top(fed) for fed in found] + ([resident.step_ms] if resident else []), default=1.0)
+    top = max([_top(fed) for fed in fed_at_cost] + ([resident.step_ms] if resident else []), default=1.0)
     figure.update_layout(
         yaxis=linear_axis("Step time (ms)", (0, 1.1 * top)) | {"domain": TIME_PANEL},
         yaxis2=linear_axis("Input-bound", (-3, 104), " %", (0, 50, 100)) | {"domain": SHARE_PANEL, "anchor": "x"},
     )
-    few = " Too few rounds for an interval at some costs." if len(shared) < len(found) else ""
+    few = " Too few rounds for an interval at some costs." if len(shared) < len(fed_at_cost) else ""
     foot = [f"{WHISKER_NOTE} Input-bound share: 1 − resident ÷ step.{few}"]
     return _framed(figure, experiment, "Step time and input-bound share by preprocessing cost", foot, rows)
 
@@ -154,28 +156,34 @@ def _line(
     x: Sequence[float],
     values: Sequence[tuple[float, float | None, float | None]],
     look: Look,
-    found: Sequence[Fed],
+    hovered: Sequence[Fed],
     axis: str,
 ) -> None:
     figure.add_scatter(
         x=list(x), y=[value for value, _, _ in values], mode="lines+markers", showlegend=False, yaxis=axis,
         line=look.line("measured"), marker=look.marker("measured"), error_y=whiskers(values, GUIDE, 1.6, 5),
         name="step time" if axis == "y" else "input-bound share",
-        customdata=[_hover(fed) for fed in found], hovertemplate="%{customdata}<extra></extra>",
+        customdata=[_hover(fed) for fed in hovered], hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
 
 
-def _mark_starvation(figure: go.Figure, axis: _CostAxis, found: Starvation | None) -> int:
+def _mark_starvation(figure: go.Figure, axis: _CostAxis, starvation: Starvation | None) -> int:
     """Draw a band between the costs that bracket starvation and a labelled line at the estimate; return the rows of
     labels used.
     """
-    if found is None or found.kind != "from" or found.cost_us is None or found.low_us is None or found.high_us is None:
+    if (
+        starvation is None
+        or starvation.kind != "from"
+        or starvation.cost_us is None
+        or starvation.low_us is None
+        or starvation.high_us is None
+    ):
         return 0
-    line = axis.position(found.cost_us)
-    add_zone(figure, axis.position(found.low_us), axis.position(found.high_us), GUIDE, 0.14)
+    line = axis.position(starvation.cost_us)
+    add_zone(figure, axis.position(starvation.low_us), axis.position(starvation.high_us), GUIDE, 0.14)
     add_upright(figure, line, width=1.8)
     low, high = axis.bounds
-    words = f"starves from about {rounded(found.cost_us)} µs ({found.low_us:,g} to {found.high_us:,g})"
+    words = f"starves from about {rounded(starvation.cost_us)} µs ({starvation.low_us:,g} to {starvation.high_us:,g})"
     figure.add_annotation(
         x=line, yref="paper", y=1, yshift=2, yanchor="bottom", text=words, showarrow=False, font={"size": 12.5},
         xanchor=anchor((line - low) / (high - low)),

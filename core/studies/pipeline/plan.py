@@ -80,7 +80,7 @@ def has_work(base: Pipeline) -> bool:
 def _varied(base: Pipeline, family: Family, values: Sequence[float | str]) -> list[tuple[str, str, Pipeline]]:
     field = FIELDS[family]
     changed = (base.model_copy(update={field: value}) for value in values if value != getattr(base, field))
-    return [(f"{family}-{_short(getattr(one, field))}", _title(family, one), one) for one in changed]
+    return [(f"{family}-{_short(getattr(way, field))}", _title(family, way), way) for way in changed]
 
 
 def _short(value: float | str) -> str:
@@ -104,8 +104,8 @@ def _title(family: Family, pipeline: Pipeline) -> str:
 
 def members(arms: Sequence[Arm], family: Family) -> tuple[int, ...]:
     """Return indices of a family's arms with the base, by rising value (AUTOTUNE last); empty for a base alone."""
-    found = [i for i, arm in enumerate(arms) if arm.code == BASE or arm.code.startswith(f"{family}-")]
-    return tuple(sorted(found, key=_order(arms, FIELDS[family]))) if len(found) > 1 else ()
+    indices = [i for i, arm in enumerate(arms) if arm.code == BASE or arm.code.startswith(f"{family}-")]
+    return tuple(sorted(indices, key=_order(arms, FIELDS[family]))) if len(indices) > 1 else ()
 
 
 def _order(arms: Sequence[Arm], field: str) -> Callable[[int], tuple[bool, float]]:
