@@ -39,8 +39,8 @@ class Reading:
 
 def readings(run: Run, answer: Answer, target: int, batch: int) -> tuple[Reading, ...]:
     """Return the readings for one target of a run at the measured batch nearest to ``batch``."""
-    found = (_startup(run, answer, target, batch), _fallback(run, target), _retracing(run, target))
-    return tuple(reading for reading in found if reading is not None)
+    candidates = (_startup(run, answer, target, batch), _fallback(run, target), _retracing(run, target))
+    return tuple(reading for reading in candidates if reading is not None)
 
 
 def stopwatch_ms(run: Run, answer: Answer, target: int, batch: int) -> float | None:
@@ -74,13 +74,13 @@ def _startup(run: Run, answer: Answer, target: int, batch: int) -> Reading | Non
     if not known:
         return None
     nearest = min(known, key=lambda b: abs(math.log(b / batch)))
-    said, cell = stopwatch_ms(run, answer, target, nearest), answer.cell(target, nearest)
-    assert said is not None
+    stopwatch, cell = stopwatch_ms(run, answer, target, nearest), answer.cell(target, nearest)
+    assert stopwatch is not None
     assert cell is not None
     text = (
         f"A stopwatch around the first epoch of {EPOCH_STEPS} steps at batch {nearest:,} would have said "
-        f"{number(said)} ms per step on {run.names[target]}; in steady state it is {number(cell.step_ms)} ms "
-        f"({said / cell.step_ms:.1f} times less)."
+        f"{number(stopwatch)} ms per step on {run.names[target]}; in steady state it is {number(cell.step_ms)} ms "
+        f"({stopwatch / cell.step_ms:.1f} times less)."
     )
     ours = answer.verdict.crossovers[0].batch if answer.verdict.crossovers else None
     theirs = stopwatch_crossover(run, answer)
@@ -88,7 +88,7 @@ def _startup(run: Run, answer: Answer, target: int, batch: int) -> Reading | Non
         mine = f"at batch {rounded(ours)}" if ours is not None else "nowhere in the range"
         other = f"at batch {rounded(theirs)}" if theirs is not None else "nowhere in the range"
         text += f" By that stopwatch the targets cross {other}; in steady state {mine}."
-    return Reading("startup", "Start-up inside the timing", text, said / cell.step_ms > 1.1)
+    return Reading("startup", "Start-up inside the timing", text, stopwatch / cell.step_ms > 1.1)
 
 
 def _fallback(run: Run, target: int) -> Reading | None:
@@ -349,9 +349,9 @@ def is_behind(answer: Answer, target: int, batch: int) -> bool:
     """Tell whether another target is clearly faster at the measured batch nearest to ``batch``: for the first target
     any other, for the others the first.
     """
-    mine = [one.speed_ups for one in answer.against if target in (0, one.target)]
-    found = [min(speed_ups, key=lambda s: abs(math.log(s.batch / batch))) for speed_ups in mine if speed_ups]
-    return any(_behind_at(at, target) for at in found)
+    mine = [pair.speed_ups for pair in answer.against if target in (0, pair.target)]
+    nearest = [min(speed_ups, key=lambda s: abs(math.log(s.batch / batch))) for speed_ups in mine if speed_ups]
+    return any(_behind_at(at, target) for at in nearest)
 
 
 def _behind_at(at: SpeedUp, target: int) -> bool:
@@ -372,12 +372,12 @@ def compared(run: Run, target: int, batch: int) -> tuple[Run, int]:
         return run, target
     if target > 0:
         return only(run, (0, target)), 1
-    found = {
-        one.target: min(one.speed_ups, key=lambda s: abs(math.log(s.batch / batch))).ratio
-        for one in analyse(run).against
-        if one.speed_ups
+    ratios = {
+        pair.target: min(pair.speed_ups, key=lambda s: abs(math.log(s.batch / batch))).ratio
+        for pair in analyse(run).against
+        if pair.speed_ups
     }
-    return only(run, (0, max(found, key=lambda other: found[other], default=1))), 0
+    return only(run, (0, max(ratios, key=lambda other: ratios[other], default=1))), 0
 
 
 def _still_behind(diagnosis: Diagnosis, helping: list[Finding]) -> bool:

@@ -30,7 +30,7 @@ def diagnosis_data(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> dict[str, o
     }
 
 
-def diagnosis_text(run: Run, found: Diagnosis, answer: DiagnosisAnswer) -> str:
+def diagnosis_text(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> str:
     """Return the verdict, the ranked remedies with evidence, what was not tried, and the readings."""
     rows = [
         (f.title, SHOWN.get(f.judgement, f.judgement), _times(f.gain), _times(f.low), _times(f.high))
@@ -46,11 +46,11 @@ def diagnosis_text(run: Run, found: Diagnosis, answer: DiagnosisAnswer) -> str:
     lines += ["", "Not measured:", *(f"  {text}" for text in missing)] if missing else []
     lines += ["", *(f"{reading.title}: {reading.text}" for reading in answer.readings)]
     lines += note_lines(answer.warnings)
-    starts = len({block.process for item in found.experiment.rounds for block in item.blocks})
+    starts = len({block.process for item in diagnosis.experiment.rounds for block in item.blocks})
     lines.append(
-        f"Measured for {run.names[found.target]} at batch {found.batch:,}: "
-        f"{len(found.experiment.rounds)} rounds of {len(found.experiment.arms)} variants in {starts} starts, "
-        f"{found.experiment.elapsed_s:.0f} s, {found.experiment.status}."
+        f"Measured for {run.names[diagnosis.target]} at batch {diagnosis.batch:,}: "
+        f"{len(diagnosis.experiment.rounds)} rounds of {len(diagnosis.experiment.arms)} variants in {starts} starts, "
+        f"{diagnosis.experiment.elapsed_s:.0f} s, {diagnosis.experiment.status}."
     )
     return in_lines(lines)
 

@@ -73,45 +73,45 @@ def diagnosis_figure(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) ->
 
     ``answer`` must have a finding with a number.
     """
-    found = measured_findings(answer)
-    bounds = _bounds(found)
+    findings = measured_findings(answer)
+    bounds = _bounds(findings)
     figure = go.Figure()
     add_zone(figure, 1 / (1 + MIN_GAIN), 1 + MIN_GAIN, GUIDE, 0.18)
     add_upright(figure, 1, dash=None)
-    kinds = [kind for kind in LOOKS if any(f.judgement == kind and f.low is not None for f in found)]
+    kinds = [kind for kind in LOOKS if any(f.judgement == kind and f.low is not None for f in findings)]
     for kind in kinds:
-        rows = [row for row, finding in enumerate(found) if finding.judgement == kind and finding.low is not None]
-        _add_marks(figure, [found[row] for row in rows], rows, LOOKS[kind], diagnosis)
+        rows = [row for row, finding in enumerate(findings) if finding.judgement == kind and finding.low is not None]
+        _add_marks(figure, [findings[row] for row in rows], rows, LOOKS[kind], diagnosis)
     figure.update_xaxes(ratio_axis("Times faster than as it is (time per sample)", bounds))
     figure.update_yaxes(
-        range=[len(found) - 0.4, -0.6], showticklabels=False, showgrid=False, zeroline=False, fixedrange=True
+        range=[len(findings) - 0.4, -0.6], showticklabels=False, showgrid=False, zeroline=False, fixedrange=True
     )
     figure.update_layout(barmode="overlay")
     name = sentence_case(run.names[diagnosis.target])
     under = [workload_line(run), f"{name} at batch {diagnosis.batch:,}, beside the step as it is"]
     framed = frame(
         figure, "What each remedy gains", under, _notes(answer), diagnosis.experiment,
-        legend_rows=-(-len(kinds) // 2), plot_px=ROW_PX * len(found) + 8,
+        legend_rows=-(-len(kinds) // 2), plot_px=ROW_PX * len(findings) + 8,
     )  # fmt: skip
-    for row, finding in enumerate(found):
+    for row, finding in enumerate(findings):
         _add_words(framed, row, variant_title(diagnosis, finding), finding)
     return flat_legend(framed)
 
 
-def _bounds(found: Sequence[Finding]) -> tuple[float, float]:
+def _bounds(findings: Sequence[Finding]) -> tuple[float, float]:
     """Return the range of the axis: all gains and their intervals, cut at ``WIDEST`` beyond the gains."""
-    found = [finding for finding in found if finding.low is not None]
-    gains = [finding.gain for finding in found if finding.gain is not None]
-    ends = [end for finding in found for end in (finding.low, finding.high)]
+    findings = [finding for finding in findings if finding.low is not None]
+    gains = [finding.gain for finding in findings if finding.gain is not None]
+    ends = [end for finding in findings for end in (finding.low, finding.high)]
     return log_range(within_reach([*gains, 0.94, 1.065], ends, WIDEST), 0.05)
 
 
 def _add_marks(
-    figure: go.Figure, found: Sequence[Finding], rows: Sequence[int], look: JudgedLook, diagnosis: Diagnosis
+    figure: go.Figure, findings: Sequence[Finding], rows: Sequence[int], look: JudgedLook, diagnosis: Diagnosis
 ) -> None:
     """Draw a pale bar from no change to the gain, the gain as a symbol, its interval as a whisker."""
     y = [row + BESIDE for row in rows]
-    gains = [finding.gain or 1.0 for finding in found]
+    gains = [finding.gain or 1.0 for finding in findings]
     figure.add_bar(
         x=[gain - 1 for gain in gains], base=[1.0] * len(gains), y=y, width=0.26, orientation="h", showlegend=False,
         marker={"color": look.colour, "opacity": 0.3, "line": {"width": 0}}, hoverinfo="skip", legendgroup=look.words,
@@ -123,8 +123,8 @@ def _add_marks(
             "color": look.colour, "symbol": look.symbol, "size": look.size,
             "line": {"width": 1.5, "color": look.colour},
         },
-        error_x=whiskers([(finding.gain or 1.0, finding.low, finding.high) for finding in found], look.colour, 2.2, 6),
-        customdata=[_hover(diagnosis, finding) for finding in found], hovertemplate="%{customdata}<extra></extra>",
+        error_x=whiskers([(gain, f.low, f.high) for gain, f in zip(gains, findings, strict=True)], look.colour, 2.2, 6),
+        customdata=[_hover(diagnosis, finding) for finding in findings], hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
 
 

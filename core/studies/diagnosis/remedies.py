@@ -96,7 +96,7 @@ def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[s
     now = resolved_target(run, target).execution
     no_xla = base.target.is_gpu and keeps_from_xla(plan.workload.network)
     cores = run.environment.usable_cores if run.environment is not None else None
-    found = tuple(
+    remedies = tuple(
         chain(
             _feeds(base),
             _executions(base, now, no_xla),
@@ -106,9 +106,9 @@ def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[s
             _batches(base, plan),
         )
     )
-    tried = {family(arm.code) for arm in found}
+    tried = {family(arm.code) for arm in remedies}
     skipped = {name: why for name, why in _reasons(base, no_xla).items() if name not in tried}
-    return (base, *found), skipped
+    return (base, *remedies), skipped
 
 
 def with_remedy(plan: SweepPlan, target: int, arm: Arm) -> SweepPlan | None:

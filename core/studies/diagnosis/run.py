@@ -78,11 +78,11 @@ def run_diagnosis(tools: StudyTools, plan: DiagnosisPlan) -> Diagnosis:
     """Measure a diagnosis within the budget. Raises StudyFailed."""
     run, begin_s = plan.run, tools.clock.now_s()
     tools = _by_the_whole(tools, begin_s, plan.budget_s)
-    found = try_remedies(tools, run, plan.target, plan.batch, EXPERIMENT_SHARE * plan.budget_s)
-    reruns, why = _rerun_helping(tools, run, found, begin_s + plan.budget_s)
+    tried = try_remedies(tools, run, plan.target, plan.batch, EXPERIMENT_SHARE * plan.budget_s)
+    reruns, why = _rerun_helping(tools, run, tried, begin_s + plan.budget_s)
     took_s = tools.clock.now_s() - begin_s
-    whole = found.experiment.model_copy(update={"elapsed_s": took_s, "budget_s": plan.budget_s})
-    return found.model_copy(update={"experiment": whole, "reruns": reruns, "skipped": found.skipped | why})
+    whole = tried.experiment.model_copy(update={"elapsed_s": took_s, "budget_s": plan.budget_s})
+    return tried.model_copy(update={"experiment": whole, "reruns": reruns, "skipped": tried.skipped | why})
 
 
 def _by_the_whole(tools: StudyTools, begin_s: float, budget_s: float) -> StudyTools:
@@ -132,15 +132,15 @@ def _batches(run: Run, batch: int) -> tuple[int, ...]:
 
 
 def _rerun_helping(
-    tools: StudyTools, run: Run, found: Diagnosis, end_s: float
+    tools: StudyTools, run: Run, tried: Diagnosis, end_s: float
 ) -> tuple[tuple[Rerun, ...], dict[str, str]]:
     """Run a small sweep for each of the best remedies; also return why others were not re-measured."""
-    helping = best_arms(found)
+    helping = best_arms(tried)
     reruns: list[Rerun] = []
     why: dict[str, str] = {}
     affordable = min(MOST_RERUNS, len(helping), int((end_s - tools.clock.now_s()) / SHORTEST_RERUN_S))
     for place, arm in enumerate(helping):
-        code = found.experiment.arms[arm].code
+        code = tried.experiment.arms[arm].code
         if len(run.target_names) == 1:
             why[code] = NO_CROSSOVER
             continue
@@ -148,18 +148,18 @@ def _rerun_helping(
             why[code] = f"Not re-measured: {'it was cancelled' if tools.cancel.is_set() else 'the budget ended'} first."
             continue
         budget_s = max(MIN_BUDGET_S, (end_s - tools.clock.now_s()) / (affordable - place))
-        plan = rerun_plan(run, found, arm, budget_s)
+        plan = rerun_plan(run, tried, arm, budget_s)
         if plan is None:
             why[code] = "Not re-measured: with it both targets would be the same."
             continue
         try:
-            reruns.append(Rerun(code=code, run=_sweep(tools, found, plan, code)))
+            reruns.append(Rerun(code=code, run=_sweep(tools, tried, plan, code)))
         except StudyFailed as error:
             why[code] = f"Not re-measured: {error}"
     return tuple(reruns), why
 
 
-def _sweep(tools: StudyTools, found: Diagnosis, plan: SweepPlan, code: str) -> Run:
-    fresh = new_run(plan, plan.title[:200], f"{found.run_id[:40]}-{code}"[:64], found.environment)
+def _sweep(tools: StudyTools, tried: Diagnosis, plan: SweepPlan, code: str) -> Run:
+    fresh = new_run(plan, plan.title[:200], f"{tried.run_id[:40]}-{code}"[:64], tried.environment)
     tools.report(Progress("measuring", f"Measuring the crossover again with {code}", 0, 1, 0.0, plan.budget_s))
     return run_sweep(replace(tools, recorder=NullRecorder()), fresh)

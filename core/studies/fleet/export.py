@@ -81,21 +81,21 @@ def _machine(study: FleetStudy, result: Result) -> dict[str, Any]:
                 {"batch": c.batch, "low": c.low, "high": c.high, "faster_after": c.ahead_after}
                 for c in against.verdict.crossovers
             ],
-            "speed_ups": [asdict(found) for found in against.speed_ups],
+            "speed_ups": [asdict(speed_up) for speed_up in against.speed_ups],
         },
         "own_crossovers": [
             {
-                "target": targets[one.target],
-                "faster": one.words,
-                "crossovers": [dict(zip(("batch", "low", "high"), found, strict=True)) for found in one.crossovers],
+                "target": targets[pair.target],
+                "faster": pair.words,
+                "crossovers": [dict(zip(("batch", "low", "high"), at, strict=True)) for at in pair.crossovers],
             }
-            for one in result.run.own
+            for pair in result.run.own
         ],
         "costs": [
             {"batch": c.batch, "per_million": c.value, "low": c.low, "high": c.high} for c in result.costs
         ],
         "price": None if result.price is None else result.price.model_dump(mode="json"),
-        "energy": [found.model_dump(mode="json") for found in result.energy],
+        "energy": [level.model_dump(mode="json") for level in result.energy],
     }  # fmt: skip
 
 

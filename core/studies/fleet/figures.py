@@ -85,12 +85,12 @@ def speed_up_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str
                                name=literal(f"{name} (baseline)"), line=look.line(answer.label),
                                marker=look.marker(answer.label))  # fmt: skip
             continue
-        found = points(result)
-        add_curve(figure, found, name, look, answer.label, f"machine {machine}")
+        curve = points(result)
+        add_curve(figure, curve, name, look, answer.label, f"machine {machine}")
         add_crossovers(figure, result.against, name, look.colour)
-        values += values_of(found)
+        values += values_of(curve)
     crossed = any(
-        c.low is not None for m in shown if (one := answer.results[m].against) for c in one.verdict.crossovers
+        c.low is not None for m in shown if (against := answer.results[m].against) for c in against.verdict.crossovers
     )
     y = log_range(values, 0.08)
     figure.update_yaxes(ratio_axis(f"Speed-up over {literal(baseline)}", y))

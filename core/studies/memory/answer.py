@@ -120,7 +120,7 @@ def predict_memory(
 def memory_answer(study: MemoryStudy, earlier: Sequence[MemoryStudy] = ()) -> MemoryAnswer:
     """Return the answer of a study, using ``earlier`` studies of the same machine but not the study itself."""
     plan = study.plan
-    before = [one for one in same_machine(earlier, study.environment) if one != study]
+    before = [other for other in same_machine(earlier, study.environment) if other != study]
     prediction = _prediction(forecast(plan.workload, plan.target, before), plan.limit_bytes)
     after = forecast(plan.workload, plan.target, before, study.probes)
     batch = study.largest_fitted or prediction.parts_batch

@@ -124,18 +124,18 @@ def _add_probes(figure: go.Figure, probes: Sequence[Probe], limit_gb: float, loo
         (f"ran out ({evidence.label})", [p for p in probes if p.ran_out], "x"),
         ("not settled", [p for p in probes if not (p.fitted or p.ran_out)], "diamond-open"),
     )  # fmt: skip
-    for name, found, symbol in kinds:
-        if found:
+    for name, drawn, symbol in kinds:
+        if drawn:
             figure.add_scatter(
-                x=[p.batch for p in found],
-                y=[limit_gb if p.peak_bytes is None else p.peak_bytes / GB for p in found],
+                x=[p.batch for p in drawn],
+                y=[limit_gb if p.peak_bytes is None else p.peak_bytes / GB for p in drawn],
                 mode="markers", name=name,
                 marker={"symbol": symbol, "size": 11, "color": look.colour if symbol == "circle" else LIMIT_COLOUR,
                         "line": {"width": 1.5, "color": look.colour if symbol == "circle" else LIMIT_COLOUR}},
-                customdata=[_probe_words(p) for p in found],
+                customdata=[_probe_words(p) for p in drawn],
                 hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
             )  # fmt: skip
-    return sum(bool(found) for _, found, _ in kinds)
+    return sum(bool(drawn) for _, drawn, _ in kinds)
 
 
 def _probe_words(probe: Probe) -> str:

@@ -95,30 +95,30 @@ def context_bytes(studies: Sequence[MemoryStudy], target: Target) -> int:
     """Return the framework's own memory on a target: the median over studies, else the usual for a CPU and 0 for a GPU
     (whose allocator holds nothing before a model is built).
     """
-    found = [
+    baselines = [
         probe.baseline_bytes
         for study in studies
         for probe in study.probes
         if study.plan.target.device == target.device and probe.baseline_bytes is not None
     ]
-    if found:
-        return round(float(np.median(found)))
+    if baselines:
+        return round(float(np.median(baselines)))
     return 0 if target.is_gpu else CONTEXT_BYTES
 
 
 def alike(peak: Peak, workload: Workload, target: Target) -> bool:
     """Tell whether copies fitted to one hold for the other: same device, mode and execution."""
-    one = (peak.target.device, peak.workload.mode, expected(peak.workload.network, peak.target).execution)
-    return one == (target.device, workload.mode, expected(workload.network, target).execution)
+    condition = (peak.target.device, peak.workload.mode, expected(peak.workload.network, peak.target).execution)
+    return condition == (target.device, workload.mode, expected(workload.network, target).execution)
 
 
-def fit_model(found: Sequence[Peak], workload: Workload, target: Target) -> Model:
+def fit_model(measured: Sequence[Peak], workload: Workload, target: Target) -> Model:
     """Fit the model for workloads and targets like these from their peaks; without any, return the usual one.
 
     Of very many workloads only the first count, so studies are best given newest first.
     """
     by_workload: dict[tuple[Workload, Target], list[Peak]] = {}
-    for peak in found:
+    for peak in measured:
         if alike(peak, workload, target):
             by_workload.setdefault((peak.workload, peak.target), []).append(peak)
     groups = list(by_workload.values())[:MOST_WORKLOADS]
@@ -149,8 +149,8 @@ def _copies(groups: Sequence[Sequence[Peak]], usual: Copies) -> Copies:
         errors = np.array([_log_error(peak, _scaled(usual, logs)) for peak in flat])
         return np.concatenate([_softened(weights * errors), -logs / PRIOR_SD])
 
-    found = levenberg_marquardt(with_differences(residuals), np.zeros(len(FREE)), tolerance=SETTLED)
-    return _scaled(usual, found.parameters)
+    fit = levenberg_marquardt(with_differences(residuals), np.zeros(len(FREE)), tolerance=SETTLED)
+    return _scaled(usual, fit.parameters)
 
 
 def _softened(values: Array) -> Array:
@@ -245,9 +245,9 @@ def forecast(
     workload: Workload, target: Target, studies: Sequence[MemoryStudy] = (), probes: Sequence[Probe] = ()
 ) -> Forecast:
     """Forecast from a machine's studies, and from probes of this very workload and target that were just made."""
-    found = peaks(studies)
-    own = [peak for peak in found if (peak.workload, peak.target) == (workload, target)]
+    known = peaks(studies)
+    own = [peak for peak in known if (peak.workload, peak.target) == (workload, target)]
     baselines = [probe.baseline_bytes for probe in probes if probe.baseline_bytes is not None]
     context = baselines[-1] if baselines else context_bytes(studies, target)
     own += _peaks(workload, target, probes)
-    return Forecast(workload, target, fit_model(found, workload, target), context, tuple(own))
+    return Forecast(workload, target, fit_model(known, workload, target), context, tuple(own))

@@ -42,11 +42,11 @@ def default_limit_bytes(target: Target, available_bytes: int, gpus: Sequence[Gpu
 
 def parse_bytes(text: str) -> int:
     """Parse ``4GB``, ``800 MB`` or ``1.5 GB`` (powers of ten) or ``2GiB`` into bytes. Raises UserError."""
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)\s*([MG])(i?)B", text.strip(), re.IGNORECASE | re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)\s*([MG])(i?)B", text.strip(), re.IGNORECASE | re.ASCII)
+    if match is None:
         raise UserError(f"The limit “{text[:40]}” is not understood; write it as 4GB, 1.5GB or 800MB.")
-    power = 2 if found[2].upper() == "M" else 3
-    size = round(float(found[1]) * (1024 if found[3] else 1000) ** power)
+    power = 2 if match[2].upper() == "M" else 3
+    size = round(float(match[1]) * (1024 if match[3] else 1000) ** power)
     if not MIN_LIMIT_BYTES <= size <= MAX_LIMIT_BYTES:
         raise UserError(f"The limit “{text}” is not possible; accepted are {MIN_LIMIT_BYTES / 1e6:.0f}MB to 100000GB.")
     return size

@@ -95,7 +95,7 @@ def _on_a_line(limit_bytes: int, probes: Sequence[Probe]) -> int | None:
     Memory is nearly affine in the batch, even if the model is far off.
     """
     seen = sorted((probe.batch, probe.peak_bytes) for probe in probes if probe.peak_bytes is not None)
-    before = [one for one in seen if one[0] * APART <= seen[-1][0]]
+    before = [point for point in seen if point[0] * APART <= seen[-1][0]]
     if not before or seen[-1][1] <= before[-1][1]:
         return None
     (low, low_bytes), (high, high_bytes) = before[-1], seen[-1]
@@ -162,7 +162,7 @@ class _Search(StudyRunner):
             return True
         last = self._probes[-1]
         smaller = [probe for probe in self._probes if probe.batch < last.batch / 2]
-        each_s = max(((last.took_s - one.took_s) / (last.batch - one.batch) for one in smaller), default=0.0)
+        each_s = max(((last.took_s - probe.took_s) / (last.batch - probe.batch) for probe in smaller), default=0.0)
         if batch < last.batch:
             expected_s = last.took_s * max(STARTING_SHARE, batch / last.batch)
         else:

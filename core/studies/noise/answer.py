@@ -145,7 +145,7 @@ def scales(draws: Sequence[GradientDraw]) -> tuple[NoiseScale, ...]:
     stays unbounded, all draws form one scale.
     """
     by_step: dict[int, list[GradientDraw]] = {}
-    for draw in sorted(draws, key=lambda one: one.step):
+    for draw in sorted(draws, key=lambda draw: draw.step):
         by_step.setdefault(draw.step, []).append(draw)
     groups: list[list[GradientDraw]] = []
     waiting: list[GradientDraw] = []
@@ -173,18 +173,18 @@ def training_noise(study: NoiseStudy) -> TrainingNoise | None:
     steps count by the progress they make. Between measured steps log B(s) is interpolated over log(step + 1). None if
     the draws are too few.
     """
-    found = scales(study.draws)
-    if not found:
+    measured = scales(study.draws)
+    if not measured:
         return None
     steps, batch = study.steps_to_loss, study.plan.batch
     end = study.steps if steps is None else steps
-    value, low, high = found[0].value, found[0].low, found[0].high  # one scale of all draws, if unbounded
-    if all(scale.resolved for scale in found) and end > 0:
-        value, low, high = _averaged(found, end, batch)
+    value, low, high = measured[0].value, measured[0].low, measured[0].high  # one scale of all draws, if unbounded
+    if all(scale.resolved for scale in measured) and end > 0:
+        value, low, high = _averaged(measured, end, batch)
     minimal = None if steps is None or value is None else steps / (1 + value / batch)
     return TrainingNoise(
         label=study.label,
-        scales=found,
+        scales=measured,
         value=value,
         low=low,
         high=high,
@@ -196,19 +196,19 @@ def training_noise(study: NoiseStudy) -> TrainingNoise | None:
     )
 
 
-def _averaged(found: Sequence[NoiseScale], end: float, batch: int) -> tuple[float, float, float]:
+def _averaged(measured: Sequence[NoiseScale], end: float, batch: int) -> tuple[float, float, float]:
     """Return the average with its interval: each scale is moved to its bounds alone, and the effects combined as a root
     of squares, since draws at different steps are independent.
     """
-    middle = np.log([max(SMALLEST, scale.value or 0.0) for scale in found])
-    lows = np.log([max(SMALLEST, scale.low) for scale in found])
-    highs = np.log([max(SMALLEST, scale.high or 0.0) for scale in found])
-    steps = np.array([scale.step for scale in found])
+    middle = np.log([max(SMALLEST, scale.value or 0.0) for scale in measured])
+    lows = np.log([max(SMALLEST, scale.low) for scale in measured])
+    highs = np.log([max(SMALLEST, scale.high or 0.0) for scale in measured])
+    steps = np.array([scale.step for scale in measured])
     average = _average(steps, middle, end, batch)
 
     def effect(bounds: Array) -> float:
-        moved = (np.where(np.arange(len(found)) == i, bounds, middle) for i in range(len(found)))
-        return math.sqrt(sum((_average(steps, one, end, batch) - average) ** 2 for one in moved))
+        moved = (np.where(np.arange(len(measured)) == i, bounds, middle) for i in range(len(measured)))
+        return math.sqrt(sum((_average(steps, logs, end, batch) - average) ** 2 for logs in moved))
 
     return math.exp(average), math.exp(average - effect(lows)), math.exp(average + effect(highs))
 

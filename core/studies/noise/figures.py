@@ -14,19 +14,19 @@ from core.studies.noise.record import NoiseStudy
 def noise_scale_figure(study: NoiseStudy, noise: TrainingNoise) -> go.Figure:
     """Plot the gradient noise scale (samples) at each checkpoint of the training with its interval, and the average."""
     look, figure = RUN_LOOKS[0], go.Figure()
-    found = [scale for scale in noise.scales if scale.value]
-    middles = [scale.value or 0.0 for scale in found]
+    scales = [scale for scale in noise.scales if scale.value]
+    middles = [scale.value or 0.0 for scale in scales]
     figure.add_scatter(
-        x=[_place(scale.step) for scale in found], y=middles, mode="lines+markers", line=look.line(study.label),
-        marker=look.marker(study.label), name=f"at a step ({study.label}, {sum(s.draws for s in found)} draws)",
-        error_y=whiskers([(m, s.low, s.high) for s, m in zip(found, middles, strict=True)], look.colour, 1.8, 5),
+        x=[_place(scale.step) for scale in scales], y=middles, mode="lines+markers", line=look.line(study.label),
+        marker=look.marker(study.label), name=f"at a step ({study.label}, {sum(s.draws for s in scales)} draws)",
+        error_y=whiskers([(m, s.low, s.high) for s, m in zip(scales, middles, strict=True)], look.colour, 1.8, 5),
         customdata=[
             f"step {s.step:,.0f}<br>{bounds_text(m, s.low, s.high, 'samples')}<br>{s.draws} draws"
-            for s, m in zip(found, middles, strict=True)
+            for s, m in zip(scales, middles, strict=True)
         ],
         hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
-    ends = [end for scale in found for end in (scale.low, scale.high) if end]
+    ends = [end for scale in scales for end in (scale.low, scale.high) if end]
     x = log_range([1.0, *(_place(scale.step) for scale in noise.scales), _place(study.steps)], 0.04)
     y = log_range([*middles, *ends, noise.low, noise.high or noise.low])
     if noise.value is not None:

@@ -107,15 +107,15 @@ class _Runner(StudyRunner):
         noise dominates, since only those show |G|².
         """
         end_s = self.clock.now_s() + CHECKPOINT_SHARE * self.budget_s
-        found = self._sample(worker)
-        while not _is_precise(noise_scale(found)):
+        draws = self._sample(worker)
+        while not _is_precise(noise_scale(draws)):
             small = self._small
             larger = 2 * self.parts if 2 * self.parts * small <= MAX_BIG else self.parts
             if self.clock.now_s() + DRAWS * larger * self.draw_s > end_s:
                 break
             if larger > self.parts:
-                self.parts, found = larger, []
-            found = found + self._sample(worker)
+                self.parts, draws = larger, []
+            draws = draws + self._sample(worker)
 
     @property
     def _small(self) -> int:
@@ -127,12 +127,12 @@ class _Runner(StudyRunner):
         request = SampleGradients(small=small, parts=self.parts, draws=DRAWS)
         reply, took_s = self._timed(worker, request, DRAWS * self.parts * self.draw_s)
         self.draw_s = took_s / (DRAWS * self.parts)
-        found = [
+        draws = [
             GradientDraw(step=step, small=small, big=small * self.parts, small_norm2=norm2, big_norm2=big_norm2)
             for norm2, big_norm2 in reply.norms2
         ]
-        self.draws += found
-        return found
+        self.draws += draws
+        return draws
 
     def _train(self, worker: Worker, most: int) -> None:
         last = self.losses[-1]

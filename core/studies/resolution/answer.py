@@ -126,8 +126,8 @@ def _deviation_bounds(df: int) -> tuple[float, float]:
 
 def _occasions(study: ResolutionStudy, earlier: Sequence[ResolutionStudy]) -> Occasions | None:
     """Return the scatter between occasions; all batches of an occasion move together, so it is one observation."""
-    before = [one for one in earlier if one.created_at < study.created_at and _is_same(one, study)]
-    times = [steps_ms(one) for one in (study, *before)]
+    before = [past for past in earlier if past.created_at < study.created_at and _is_same(past, study)]
+    times = [steps_ms(occasion) for occasion in (study, *before)]
     shared = sorted(set.intersection(*map(set, times)))
     if len(times) < MIN_OCCASIONS or not shared:
         return None
@@ -137,7 +137,7 @@ def _occasions(study: ResolutionStudy, earlier: Sequence[ResolutionStudy]) -> Oc
     return Occasions(len(times), *(math.expm1(factor * spread) for factor in (1.0, low, high)))
 
 
-def _is_same(one: ResolutionStudy, other: ResolutionStudy) -> bool:
+def _is_same(study: ResolutionStudy, other: ResolutionStudy) -> bool:
     """Tell whether two studies have the same step, target and machine."""
-    same = [(plan.workload, plan.target, plan.pipeline) for plan in (one.plan, other.plan)]
-    return same[0] == same[1] and same_machine(one.environment, other.environment) is True
+    same = [(plan.workload, plan.target, plan.pipeline) for plan in (study.plan, other.plan)]
+    return same[0] == same[1] and same_machine(study.environment, other.environment) is True

@@ -19,51 +19,53 @@ UNEQUAL = (
 )
 
 
-def sentence(study: ResolutionStudy, found: Resolution) -> str:
+def sentence(study: ResolutionStudy, resolution: Resolution) -> str:
     """Return the smallest visible difference with its interval, as a sentence."""
-    bounds = f"95 % interval {percent(found.low, 1)} to {percent(found.high, 1)}"
-    return f"In {duration(study.elapsed_s)} differences from {percent(found.difference, 1)} on show here ({bounds})."
+    bounds = f"95 % interval {percent(resolution.low, 1)} to {percent(resolution.high, 1)}"
+    difference = percent(resolution.difference, 1)
+    return f"In {duration(study.elapsed_s)} differences from {difference} on show here ({bounds})."
 
 
-def lines(found: Resolution) -> list[str]:
+def lines(resolution: Resolution) -> list[str]:
     """Return whether the equal targets came out equal, and the scatter between occasions, as sentences."""
-    said = [EQUAL if found.is_equal else UNEQUAL]
-    if (apart := found.occasions) is not None:
+    sentences = [EQUAL if resolution.is_equal else UNEQUAL]
+    if (apart := resolution.occasions) is not None:
         bounds = f"95 % interval {percent(apart.low, 1)} to {percent(apart.high, 1)}"
-        said.append(
+        sentences.append(
             f"The target's step times on {counted(apart.count, 'occasion')} lie {percent(apart.spread, 1)} apart "
             f"(standard deviation; {bounds}): runs of different times cannot be compared better than that."
         )
-    return said
+    return sentences
 
 
-def resolution_text(study: ResolutionStudy, found: Resolution) -> str:
+def resolution_text(study: ResolutionStudy, resolution: Resolution) -> str:
     """Return the verdict, then each batch, then how it was measured."""
     rows = [
-        (f"{one.batch:,}", one.step_ms, "" if one.difference is None else percent(one.difference, 1))
-        for one in found.batches
+        (f"{each.batch:,}", each.step_ms, "" if each.difference is None else percent(each.difference, 1))
+        for each in resolution.batches
     ]
-    said = [sentence(study, found), *lines(found), "", *table(("batch", "step ms", "differences from"), rows), ""]
-    said.append(
+    parts = [sentence(study, resolution), *lines(resolution), ""]
+    parts += [*table(("batch", "step ms", "differences from"), rows), ""]
+    parts.append(
         f"All figures are {study.label}: {study.plan.workload.title} on {full_name(study.plan.target)}, two workers of "
-        f"it in turn; {counted(len(study.run.rounds), 'round')} in {counted(found.starts, 'start')}, "
+        f"it in turn; {counted(len(study.run.rounds), 'round')} in {counted(resolution.starts, 'start')}, "
         f"{study.elapsed_s:.0f} s, {study.status}, {moment(study.created_at)}"
     )
-    return in_lines([*said, *note_lines(study.warnings)])
+    return in_lines([*parts, *note_lines(study.warnings)])
 
 
-def resolution_data(study: ResolutionStudy, found: Resolution) -> dict[str, Any]:
+def resolution_data(study: ResolutionStudy, resolution: Resolution) -> dict[str, Any]:
     """Return the same as data; differences are shares (0.05 is 5 %)."""
     return {
-        "verdict": sentence(study, found),
+        "verdict": sentence(study, resolution),
         "label": study.label,
         "target": str(study.plan.target),
-        "claims": list(found.claims),
-        "equal": found.is_equal,
-        "difference": found.difference,
-        "low": found.low,
-        "high": found.high,
-        "batches": [asdict(one) for one in found.batches],
-        "occasions": None if found.occasions is None else asdict(found.occasions),
+        "claims": list(resolution.claims),
+        "equal": resolution.is_equal,
+        "difference": resolution.difference,
+        "low": resolution.low,
+        "high": resolution.high,
+        "batches": [asdict(each) for each in resolution.batches],
+        "occasions": None if resolution.occasions is None else asdict(resolution.occasions),
         "record": study.model_dump(mode="json"),
     }

@@ -14,8 +14,8 @@ RESOLUTION: Kind[ResolutionPlan, ResolutionStudy, Resolution] = Kind(
     run=run_resolution,
     targets=lambda plan: (plan.target,),
     answer=lambda study, context: resolution(study, context.earlier),
-    text=lambda study, found, _: resolution_text(study, found),
-    export=lambda study, found, _: resolution_data(study, found),
+    text=lambda study, resolution, _: resolution_text(study, resolution),
+    export=lambda study, resolution, _: resolution_data(study, resolution),
     about=lambda study: About(network=study.plan.workload.title, targets=study.plan.targets),
 )
 KIND = RESOLUTION

@@ -46,12 +46,12 @@ def headline(answer: ScalingAnswer) -> str:
     return f"{TRY_OUT}. {verdict}" if answer.study.plan.is_tried_out else verdict
 
 
-def share(one: Efficiency | AllReduce) -> str:
+def share(quantity: Efficiency | AllReduce) -> str:
     """Return ``91 % (88 to 94)``."""
-    if one.low is None or one.high is None:
-        return f"{percent(one.value)} %"
-    digits = 1 if percent(one.low) == percent(one.high) else 0
-    value, low, high = (percent(bound, digits) for bound in (one.value, one.low, one.high))
+    if quantity.low is None or quantity.high is None:
+        return f"{percent(quantity.value)} %"
+    digits = 1 if percent(quantity.low) == percent(quantity.high) else 0
+    value, low, high = (percent(bound, digits) for bound in (quantity.value, quantity.low, quantity.high))
     return f"{value} % ({low} to {high})"
 
 
@@ -247,7 +247,7 @@ def scaling_data(answer: ScalingAnswer) -> dict[str, Any]:
         "efficiency": efficiency_words(answer),
         "reasons": reasons(answer),
         "remedies": [asdict(remedy) for remedy in remedies(answer)],
-        "several": [_several(one) for one in answer.several],
+        "several": [_several(group) for group in answer.several],
         "record": study.model_dump(mode="json"),
     }
 

@@ -25,7 +25,7 @@ LOGICAL = (Target(), Target(device="cpu:2"))
 """Targets that show the course of a study on any machine, but no speed: both share the same cores."""
 TRY_OUT = "Logical CPUs share the cores of one CPU: this tries the study out and shows no speed of several devices"
 NOTHING_TO_SHARE = (
-    "A scaling study needs two devices, and this machine has {found}. Measure it where there are two GPUs and import "
+    "A scaling study needs two devices, and this machine has {gpus}. Measure it where there are two GPUs and import "
     "the file here; {logical} tries the study out on logical CPUs, which shows no speed."
 )
 
@@ -123,8 +123,8 @@ class ScalingPlan(Frozen):
 def usual_targets(gpus: Sequence[str]) -> tuple[Target, ...]:
     """Return the first GPU, two, four and so on, and all of them, up to eight. Raises UserError for fewer than two."""
     if len(gpus) < 2:
-        found = f"one, {gpus[0]}" if gpus else "no GPU"
-        raise UserError(NOTHING_TO_SHARE.format(found=found, logical="--targets cpu cpu:2"))
+        here = f"one, {gpus[0]}" if gpus else "no GPU"
+        raise UserError(NOTHING_TO_SHARE.format(gpus=here, logical="--targets cpu cpu:2"))
     return of_counts(gpus, doubling(min(len(gpus), MAX_REPLICAS)))
 
 

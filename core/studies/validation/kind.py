@@ -14,8 +14,8 @@ VALIDATION: Kind[ValidationPlan, ValidationStudy, Validation] = Kind(
     run=run_validation,
     targets=lambda plan: (plan.target,),
     answer=lambda study, _: validation(study),
-    text=lambda study, found, _: validation_text(study, found),
-    export=lambda study, found, _: validation_data(study, found),
+    text=lambda study, answer, _: validation_text(study, answer),
+    export=lambda study, answer, _: validation_data(study, answer),
     about=lambda study: About(targets=(study.target,)),
 )
 KIND = VALIDATION
