@@ -60,25 +60,25 @@ class Measured:
 
         The first one, for two targets; None if there is none in the measured range.
         """
-        found = self.answer.against[0].verdict.crossovers if len(self.answer.against) == 1 else ()
-        return found[0] if found else None
+        crossovers = self.answer.against[0].verdict.crossovers if len(self.answer.against) == 1 else ()
+        return crossovers[0] if crossovers else None
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per target and batch: step times (ms) with 95 % bounds, and speed-ups over the first target."""
         import pandas as pd
 
-        ratios = {(one.target, found.batch): found for one in self.answer.against for found in one.speed_ups}
+        ratios = {(pair.target, ratio.batch): ratio for pair in self.answer.against for ratio in pair.speed_ups}
         rows = []
         for row in cell_rows(self.run, self.answer):
             number = self.run.target_names.index(row.target)
-            found = ratios.get((number, row.batch))
+            speed_up = ratios.get((number, row.batch))
             rows.append(
                 {
                     "name": self.run.names[number],
                     **asdict(row),
-                    "speed_up": found.ratio if found else None,
-                    "speed_up_low": found.low if found else None,
-                    "speed_up_high": found.high if found else None,
+                    "speed_up": speed_up.ratio if speed_up else None,
+                    "speed_up_low": speed_up.low if speed_up else None,
+                    "speed_up_high": speed_up.high if speed_up else None,
                 }
             )
         return pd.DataFrame(rows)
@@ -155,7 +155,7 @@ def _plan(
     optimizer: Optimizer,
     budget_s: float,
 ) -> SweepPlan:
-    chosen = None if targets is None else [one if isinstance(one, Target) else Target.parse(one) for one in targets]
+    chosen = None if targets is None else [t if isinstance(t, Target) else Target.parse(t) for t in targets]
     with as_user_error(""):
         workload = model
         if not isinstance(model, Workload):

@@ -61,8 +61,8 @@ def stored_run(seed: int, noise: NoiseModel | None = None) -> Run:
 def stored_code(entry: str, folder: str) -> Run:
     """Return a made-up run of code that a function builds."""
     layer = dict.fromkeys(("parameters", "forward_flops", "weight_gradient_flops", "activations"), 8)
-    said = {"entry": entry, "folder": folder, "sample_shape": (6,), "outputs": 3}
-    code = Code.model_validate(said | {"counts": [{"name": "dense", "input_gradient_flops": 0} | layer]})
+    entry_facts = {"entry": entry, "folder": folder, "sample_shape": (6,), "outputs": 3}
+    code = Code.model_validate(entry_facts | {"counts": [{"name": "dense", "input_gradient_flops": 0} | layer]})
     run = make_run()
     return planned(run, workload=run.plan.workload.model_copy(update={"network": code}))
 
@@ -85,8 +85,8 @@ def made(
     """Return a check whose processes found exactly these ratios, by batch; a block of the baseline takes 2 ms."""
     blocks = [
         (batch, process, ratio)
-        for batch, found in ratios.items()
-        for process, ratio in enumerate(found)
+        for batch, of_processes in ratios.items()
+        for process, ratio in enumerate(of_processes)
         if not math.isnan(ratio)
         for _ in range(rounds)
     ]

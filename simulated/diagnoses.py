@@ -40,7 +40,7 @@ def make_diagnosis(
     arms, skipped = arms_for(run, target, batch)
     base_ms = true_step_ms((0.3, 0.8)[target], (0.02, 0.01)[target], batch)
     neighbours = Interference(other_cpu_pct=other_cpu_pct, steal_pct=0.0)
-    found: list[ArmRound] = []
+    arm_rounds: list[ArmRound] = []
     for process in range(processes):
         for _ in range(rounds):
             drift_ms = base_ms * rng.lognormvariate(0.0, noise)
@@ -50,11 +50,11 @@ def make_diagnosis(
                 for i, arm in enumerate(arms)
                 if arm.code not in failed
             )
-            found.append(ArmRound(index=len(found), blocks=blocks, interference=neighbours))
+            arm_rounds.append(ArmRound(index=len(arm_rounds), blocks=blocks, interference=neighbours))
     lost = {index: failed[arm.code] for index, arm in enumerate(arms) if arm.code in failed}
     assert run.plan is not None  # arms_for refuses a run without a plan
     experiment = Experiment(
-        workload=run.plan.workload, arms=arms, rounds=tuple(found), label=label, status=status,
+        workload=run.plan.workload, arms=arms, rounds=tuple(arm_rounds), label=label, status=status,
         outcomes=tuple(ArmOutcome(arm=index, outcome="error", reason=why) for index, why in lost.items()),
         created_at="2026-01-06T09:00:00+00:00", elapsed_s=97.0, budget_s=120.0, environment=make_environment(),
     )  # fmt: skip

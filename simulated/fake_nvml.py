@@ -53,15 +53,15 @@ class FakeNvml:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("nvml"):
             return getattr(real, name)
-        found = _FUNCTIONS.get(name)
-        if found is None:
+        stand_in = _FUNCTIONS.get(name)
+        if stand_in is None:
             value = getattr(real, name)
             return _not_supported if callable(value) else value
 
         def function(*arguments: Any) -> Any:
             self.asked.append(name)
             self.before(name)
-            answer = found(self, *arguments)
+            answer = stand_in(self, *arguments)
             if answer is None:
                 _not_supported()
             return answer

@@ -107,9 +107,9 @@ def measure(
 
 def make_study(seed: int = 0, **changes: Any) -> FrontierStudy:
     """Return a small finished study with a break-even inside its map, labelled recorded: nothing here was measured."""
-    found = measure(machine(random_truth(seed), seed), make_plan(**SMALL | {"point": (2, 256, 8)} | changes))
+    study = measure(machine(random_truth(seed), seed), make_plan(**SMALL | {"point": (2, 256, 8)} | changes))
     fixed = {"label": "recorded", "environment": make_environment(), "created_at": "2026-01-05T09:00:00+00:00"}
-    return found.model_copy(update=fixed)
+    return study.model_copy(update=fixed)
 
 
 def full_grid(made: Machine, plan: FrontierPlan, starts: int = 4) -> FrontierStudy:
@@ -171,9 +171,9 @@ def true_ties(truth: Truth, plan: FrontierPlan) -> Iterator[Tie]:
             columns = dict(zip(others, values, strict=True))
             along = np.geomspace(low, high, FINE)
             places = np.stack([along if a == axis else np.full(FINE, columns[a]) for a in AXES], axis=1)
-            found = zeros(np.log2(along), truth.log2_speed_up(places))
-            if len(found) == 1:
-                yield Tie(axis, places, found[0])
+            crossings = zeros(np.log2(along), truth.log2_speed_up(places))
+            if len(crossings) == 1:
+                yield Tie(axis, places, crossings[0])
 
 
 def position_errors(ties: list[Tie], mean: Mean) -> Array:
@@ -181,8 +181,8 @@ def position_errors(ties: list[Tie], mean: Mean) -> Array:
     errors = []
     for tie in ties:
         x = np.log2(tie.places[:, AXES.index(tie.axis)])
-        found = zeros(x, mean(tie.axis, tie.places)) or [float(x[0]), float(x[-1])]
-        errors.append(min(abs(at - tie.x) for at in found))
+        positions = zeros(x, mean(tie.axis, tie.places)) or [float(x[0]), float(x[-1])]
+        errors.append(min(abs(at - tie.x) for at in positions))
     return np.array(errors)
 
 
@@ -199,9 +199,9 @@ def held(ties: list[Tie], answer: FrontierAnswer) -> list[bool]:
 
 def widths(ties: list[Tie], answer: FrontierAnswer) -> Array:
     """Return the band's width on each line with a tie, in octaves."""
-    found = []
+    octaves = []
     for tie in ties:
         mean, sd = answer.surface.at(tie.places)
         x = np.log2(tie.places[:, AXES.index(tie.axis)])
-        found.append(float(np.mean(np.abs(mean) <= answer.band * sd) * (x[-1] - x[0])))
-    return np.array(found)
+        octaves.append(float(np.mean(np.abs(mean) <= answer.band * sd) * (x[-1] - x[0])))
+    return np.array(octaves)

@@ -27,12 +27,12 @@ def round_card(**facts: Any) -> GpuSpec:
 def plain_constants(**values: Any) -> Constants:
     """Return constants: full rates at any size, no overlap, no cache; a compiled step is one call."""
     shares = {f"other/{peak}": 1.0 for peak in ("fp32", "tf32", "half")}
-    given: dict[str, Any] = {
+    usual: dict[str, Any] = {
         "exponent": 1.0, "overlap": 1.0, "overlap_convolution": 1.0, "arithmetic": shares, "power_limited": shares,
         "sustained_ms": 1.0, "bandwidth": {"other": 1.0}, "fused_op": 1.0, "xla_op": 0.0, "fill": 0.0,
         "cache_speed": 1.0, "cache_share": 0.5, "transfer_start_us": 0.0, "generations": {}, "found": {},
     }  # fmt: skip
-    return Constants(**{**given, **values})
+    return Constants(**{**usual, **values})
 
 
 def steady_host(**costs: Any) -> HostOverhead:
@@ -57,13 +57,13 @@ def flat_errors(between: float = 0.1, within: float = 0.1, gpus: int = 10) -> Er
     none = ErrorClass(
         gpus=gpus, points=1000, median=0.0, between=between, low_90=0.0, high_90=0.0, low_95=0.0, high_95=0.0
     )
-    one = none.model_copy(
+    spread = none.model_copy(
         update={
             "low_90": -1.64 * within, "high_90": 1.64 * within, "low_95": -1.96 * within, "high_95": 1.96 * within
         }
     )  # fmt: skip
     names = ("launch/train", "launch/infer", "bandwidth", "arithmetic")
-    classes = {f"dense/{name}": one for name in names} | {"dense/launch/assumed": none}
+    classes = {f"dense/{name}": spread for name in names} | {"dense/launch/assumed": none}
     coverage = {"dense/arithmetic": Coverage(points=1000, chip=0.9, source=0.9, high_over_low=1.4)}
     return Errors(
         dated="2026-01-01", gpus=(), sources=(), classes=classes, coverage_90=coverage, goals=(), by_card=(),

@@ -108,8 +108,8 @@ def make_curve(
 
 def with_curve(run: Run, answer: Answer, curve: CardCurve) -> Against:
     """Compare :data:`CARD` with the run's second target, with ``curve`` in place of its own."""
-    found = against(run, answer, 1, CARD, make_costs())
-    return dataclasses.replace(found, curve=curve, crossovers=tuple(cross(run, answer, curve, i) for i in (1, 0)))
+    comparison = against(run, answer, 1, CARD, make_costs())
+    return dataclasses.replace(comparison, curve=curve, crossovers=tuple(cross(run, answer, curve, i) for i in (1, 0)))
 
 
 def cpu_run(

@@ -17,8 +17,8 @@ def tensor(name: str, call: int = 0, output: int = 0) -> dict[str, Any]:
 
 def called(*arguments: Any, **keywords: Any) -> dict[str, Any]:
     """Return one call of a layer; texts are names of layers, called once."""
-    given = [tensor(each) if isinstance(each, str) else each for each in arguments]
-    return {"args": given, "kwargs": keywords}
+    tensors = [tensor(each) if isinstance(each, str) else each for each in arguments]
+    return {"args": tensors, "kwargs": keywords}
 
 
 def layer(kind: str, name: str, *calls: Any, **config: Any) -> dict[str, Any]:

@@ -41,16 +41,16 @@ def claims_of(answer: Answer) -> frozenset[str]:
 
 def _claims(answer: Answer) -> set[str]:
     """Return the claims of an answer that does not list them: all statements of its sentence on who is faster."""
-    verdict, found = answer.verdict, set[str]()
+    verdict, claims = answer.verdict, set[str]()
     if answer.fastest is not None and verdict.has_interval:
-        found |= {"band" for band in answer.fastest.bands if len(band.targets) == 1}
+        claims |= {"band" for band in answer.fastest.bands if len(band.targets) == 1}
     if verdict.has_interval and verdict.kind in ("crossover", "ahead"):
-        found.add(verdict.kind)
+        claims.add(verdict.kind)
     if verdict.lead is not None and verdict.lead.low is not None:
-        found.add("lead")
+        claims.add("lead")
     if verdict.reason.startswith(("straddles_", "weak_sign_change")):
-        found.add(verdict.reason)
-    return found
+        claims.add(verdict.reason)
+    return claims
 
 
 @dataclass

@@ -251,7 +251,9 @@ class Cores:
                     weights[list(other.cores if other is not busy else self._last)] *= self.READILY
                 busy.switch(at_s, weights)
             elif set(busy.cores) & set(self._last) and self._rng.random() < self.MOVED:
-                free = set(range(self._model.count)).difference(self._last, *(one.cores for one in self.neighbours))
+                free = set(range(self._model.count)).difference(
+                    self._last, *(neighbour.cores for neighbour in self.neighbours)
+                )
                 busy.give_way(sorted(free), self._last)
 
     def threads(self, target: Target) -> int:

@@ -49,7 +49,7 @@ def make_pipeline_experiment(
     rng = random.Random(seed)
     study = make_study(base)
     lost = {i: failed[arm.code] for i, arm in enumerate(study.arms) if failed and arm.code in failed}
-    found: list[ArmRound] = []
+    arm_rounds: list[ArmRound] = []
     for process in range(processes):
         drift = rng.lognormvariate(0.0, noise)
         for _ in range(rounds):
@@ -58,9 +58,9 @@ def make_pipeline_experiment(
                 for i, arm in enumerate(study.arms)
                 if i not in lost
             )
-            found.append(ArmRound(index=len(found), blocks=blocks))
+            arm_rounds.append(ArmRound(index=len(arm_rounds), blocks=blocks))
     made = Experiment(
-        workload=study.workload, arms=study.arms, rounds=tuple(found), label="recorded",
+        workload=study.workload, arms=study.arms, rounds=tuple(arm_rounds), label="recorded",
         outcomes=tuple(ArmOutcome(arm=i, outcome="out_of_memory", reason=why) for i, why in lost.items()),
         created_at="2026-01-05T09:00:00+00:00", elapsed_s=58.0, budget_s=study.budget_s, environment=make_environment(),
     )  # fmt: skip

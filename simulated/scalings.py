@@ -102,9 +102,9 @@ def make_scaling_study(
     Each process and each block deviates by about ``noise``, and the several devices are traced at the batches
     ``trace``. Labelled recorded: nothing here was measured.
     """
-    rng, asked = random.Random(seed), scaling_plan(*targets, batches=batches, **plan or {})
+    rng, chosen = random.Random(seed), scaling_plan(*targets, batches=batches, **plan or {})
     numbers = range(len(targets))
-    found: list[Round] = []
+    made_rounds: list[Round] = []
     for process in range(processes):
         off = [rng.lognormvariate(0.0, noise) for _ in numbers]
         for pass_index in range(rounds // 2):
@@ -112,18 +112,18 @@ def make_scaling_study(
                 for _ in range(2):
                     blocks = tuple(
                         Block(
-                            target=target, process=process, steps=10, at_s=float(len(found)),
+                            target=target, process=process, steps=10, at_s=float(len(made_rounds)),
                             step_ms=truth.step_ms(batch, targets[target].replicas) * off[target]
                             * rng.lognormvariate(0.0, noise),
                         )
-                        for target in asked.targets_at(batch)
+                        for target in chosen.targets_at(batch)
                     )  # fmt: skip
-                    place = {"index": len(found), "pass_index": process * rounds + pass_index, "batch": batch}
-                    found.append(Round(**place, blocks=blocks))
-    cells = tuple(Cell(target=t, batch=b, outcome="measured") for b in batches for t in asked.targets_at(b))
+                    place = {"index": len(made_rounds), "pass_index": process * rounds + pass_index, "batch": batch}
+                    made_rounds.append(Round(**place, blocks=blocks))
+    cells = tuple(Cell(target=t, batch=b, outcome="measured") for b in batches for t in chosen.targets_at(b))
     made = ScalingStudy(
-        plan=asked, label="recorded", created_at="2026-01-05T09:00:00+00:00", elapsed_s=118.0,
-        environment=make_environment(), rounds=tuple(found), cells=cells,
+        plan=chosen, label="recorded", created_at="2026-01-05T09:00:00+00:00", elapsed_s=118.0,
+        environment=make_environment(), rounds=tuple(made_rounds), cells=cells,
         processes=tuple(
             Process(index=p, target=t, pid=1, startup_ms=3000.0, device=str(targets[t]))
             for p in range(processes) for t in numbers

@@ -77,26 +77,26 @@ def batch_command(context: click.Context, path: Path, **_: Any) -> None:
     PATH is a finished run in JSON. With --budget or any choice of a training the gradient noise scale is measured here
     first, with --noise it is read; without either, throughput and cost are all there is.
     """
-    given = context.params
+    flags = context.params
     for name in ("out", "noise_out"):
-        if given[name] is not None:
-            check_writable(given[name])
+        if flags[name] is not None:
+            check_writable(flags[name])
     run = read_file(path)
     answer = answer_of(run)
-    prices, samples = _prices(given), _epoch_samples(run, given)
-    memory = _memory(run, given["memory_files"])
+    prices, samples = _prices(flags), _epoch_samples(run, flags)
+    memory = _memory(run, flags["memory_files"])
 
     def answered(noise: NoiseStudy | None) -> BatchAnswer:
         with refusing():
             return batch_answer(run, answer, noise, memory, prices, samples)
 
     answered(None)  # refuse an unsuitable price before anything is measured
-    noise = _noise(run, given)
-    unwritten = None if noise is None else write_out(given["noise_out"], noise.to_json(indent=1))
+    noise = _noise(run, flags)
+    unwritten = None if noise is None else write_out(flags["noise_out"], noise.to_json(indent=1))
     batches = answered(noise)
     data = batch_data(run, batches, noise)
-    also = write_out(given["out"], json_text(data))
-    conclude(batch_text(run, batches, noise), data if given["as_json"] else None, unwritten, also)
+    also = write_out(flags["out"], json_text(data))
+    conclude(batch_text(run, batches, noise), data if flags["as_json"] else None, unwritten, also)
 
 
 def _memory(run: Run, paths: tuple[Path, ...]) -> dict[str, MemoryLimit]:
@@ -111,48 +111,48 @@ def _memory(run: Run, paths: tuple[Path, ...]) -> dict[str, MemoryLimit]:
     return {name: limit_of(study, ()) for name, study in studies.items()}
 
 
-def _prices(given: dict[str, Any]) -> tuple[Price, ...]:
-    dated = given["priced_on"] or date.today().isoformat()
+def _prices(flags: dict[str, Any]) -> tuple[Price, ...]:
+    dated = flags["priced_on"] or date.today().isoformat()
     with refusing():
-        return tuple(Price.parse(text, given["money"].currency, dated) for text in given["prices"])
+        return tuple(Price.parse(text, flags["money"].currency, dated) for text in flags["prices"])
 
 
-def _epoch_samples(run: Run, given: dict[str, Any]) -> int | None:
+def _epoch_samples(run: Run, flags: dict[str, Any]) -> int | None:
     """Return the user's number of samples, else that of their data if it is known without reading them."""
-    if given["epoch_samples"] is not None or given["data"] is None or run.plan is None:
-        return given["epoch_samples"]
+    if flags["epoch_samples"] is not None or flags["data"] is None or run.plan is None:
+        return flags["epoch_samples"]
     with refusing():
-        return check_labelled(given["data"], run.plan.workload).samples
+        return check_labelled(flags["data"], run.plan.workload).samples
 
 
-def _noise(run: Run, given: dict[str, Any]) -> NoiseStudy | None:
+def _noise(run: Run, flags: dict[str, Any]) -> NoiseStudy | None:
     """Return the noise study from a file or measured now; None if neither is requested."""
-    chosen = [flag_of(name) for name in MEASURING if given[name] is not None]
-    if given["noise"] is not None:
-        if chosen or given["budget_s"] is not None:
+    chosen = [flag_of(name) for name in MEASURING if flags[name] is not None]
+    if flags["noise"] is not None:
+        if chosen or flags["budget_s"] is not None:
             raise BadInput(
                 "--noise reads a study that was measured before; leave out --budget and what it trains with."
             )
-        return read_study(GRADIENT_NOISE, given["noise"])
-    if given["budget_s"] is None and not chosen:
+        return read_study(GRADIENT_NOISE, flags["noise"])
+    if flags["budget_s"] is None and not chosen:
         return None
-    plan = _plan(run, given)
-    launcher = launcher_for(plan.workload.network, given["model"])
+    plan = _plan(run, flags)
+    launcher = launcher_for(plan.workload.network, flags["model"])
     say(f"Measuring the gradient noise scale: {plan.title}, learning rate {plan.rate:g}, {plan.budget_s:.0f} s at most")
-    return measured_part(GRADIENT_NOISE, Asked(plan, launcher=launcher), given["store"])
+    return measured_part(GRADIENT_NOISE, Asked(plan, launcher=launcher), flags["store"])
 
 
-def _plan(run: Run, given: dict[str, Any]) -> NoisePlan:
+def _plan(run: Run, flags: dict[str, Any]) -> NoisePlan:
     """Return the plan from the flags. Raises BadInput."""
     if run.plan is None:
         raise BadInput("Only points were imported for this run; without its plan there is no workload to train.")
-    values = {"data": given["data"], "target_loss": given["target_loss"], "learning_rate": given["learning_rate"]}
-    named = {"budget_s": given["budget_s"], "batch": given["noise_batch"]}
+    values = {"data": flags["data"], "target_loss": flags["target_loss"], "learning_rate": flags["learning_rate"]}
+    named = {"budget_s": flags["budget_s"], "batch": flags["noise_batch"]}
     with refusing():
-        if given["noise_target"] is not None:
-            named["target"] = Target.parse(given["noise_target"])
-        if given["data"] is not None and run.plan.workload.training:
-            source = check_labelled(given["data"], run.plan.workload)
+        if flags["noise_target"] is not None:
+            named["target"] = Target.parse(flags["noise_target"])
+        if flags["data"] is not None and run.plan.workload.training:
+            source = check_labelled(flags["data"], run.plan.workload)
             say(f"{source.name}: {source.words}")
             values["data"] = source.path  # absolute: a worker may have another working folder
         chosen = {name: value for name, value in named.items() if value is not None}

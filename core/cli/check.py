@@ -93,24 +93,24 @@ STOPPED = "Stopped before there was anything to compare; it is not clear whether
 @click.option("--out", type=FILE, help="Write that JSON, with all that was measured.")
 @click.option("--bencher", type=FILE, help="Write Bencher Metric Format.")
 @click.option("--asv", type=FILE, help="Write into this folder of results of airspeed velocity.")
-def check_command(**given: Any) -> None:
+def check_command(**flags: Any) -> None:
     """Say whether a training or inference step got slower, by how much, and how sure that is.
 
     BASELINE is a run in JSON; its network, target and pipeline are what is measured. Exit status: 0 no slowdown above
     what is allowed, 1 slower, 3 not clear, 2 bad input or nothing could be measured. Nothing is kept in the history.
     """
     with _own_status():
-        check_out(given["out"], given["bencher"], given["asv"])
-        record = _measured(given)
+        check_out(flags["out"], flags["bencher"], flags["asv"])
+        record = _measured(flags)
         answer = check_answer(record)
         data = check_data(record, answer)
-        failures = write_files(record, answer, data, given["out"], given["bencher"], given["asv"])
-        words = check_markdown(record, answer) if given["form"] == "md" else check_text(record, answer)
-        conclude(words, data if given["as_json"] else None, *failures)
+        failures = write_files(record, answer, data, flags["out"], flags["bencher"], flags["asv"])
+        words = check_markdown(record, answer) if flags["form"] == "md" else check_text(record, answer)
+        conclude(words, data if flags["as_json"] else None, *failures)
     raise click.exceptions.Exit(STATUS[answer.verdict])
 
 
-def _measured(given: dict[str, Any]) -> CheckRecord:
+def _measured(flags: dict[str, Any]) -> CheckRecord:
     """Measure what the flags request. Raises KeyboardInterrupt if stopped before there was a result."""
     stop = Stop()
 
@@ -120,9 +120,9 @@ def _measured(given: dict[str, Any]) -> CheckRecord:
 
     with stop_signals(stop), ExitStack() as checkouts:
         with refusing():
-            run = read_file(given["path"])
-            asked = check_asked(Wanted.of(run, given, check), given["against"], checkouts)
-        record, error = measured(CHECK, asked, History(False), stop)  # type: ignore[arg-type]
+            run = read_file(flags["path"])
+            request = check_asked(Wanted.of(run, flags, check), flags["against"], checkouts)
+        record, error = measured(CHECK, request, History(False), stop)  # type: ignore[arg-type]
     if error is not None:
         raise error
     if record is None:

@@ -140,9 +140,9 @@ class Wanted:
     check: Check
 
     @classmethod
-    def of(cls, run: Run, given: dict[str, Any], check: Check) -> Wanted:
+    def of(cls, run: Run, flags: dict[str, Any], check: Check) -> Wanted:
         """Return the request from the flags. Raises UserError."""
-        target, batches, slowdown = given["target"], given["batches"], given["max_slowdown"]
+        target, batches, slowdown = flags["target"], flags["batches"], flags["max_slowdown"]
         if run.plan is None:
             raise UserError("Only points were imported for this run; without its plan nothing can be measured.")
         if target is not None and target not in run.target_names:
@@ -151,7 +151,7 @@ class Wanted:
         refuse_python([run.plan.targets[index]])
         sizes = parse_batches(batches) if batches is not None else ()
         allowed = None if slowdown is None else share(slowdown)
-        return cls(run, run.plan, index, given["model"], given["budget_s"], sizes, allowed, check)
+        return cls(run, run.plan, index, flags["model"], flags["budget_s"], sizes, allowed, check)
 
     @property
     def target(self) -> Target:
@@ -235,13 +235,13 @@ def _of_checkouts(wanted: Wanted, against: str, checkouts: ExitStack) -> Asked:
     other = checkouts.enter_context(checkout_of(against))
     sides = tuple(
         Side(
-            title=one.title,
-            workload=wanted.workload_in(entry, one, apart.root),
-            folder=one.folder,
-            commit=one.commit,
-            committed_ms=one.committed_ms,
+            title=side.title,
+            workload=wanted.workload_in(entry, side, apart.root),
+            folder=side.folder,
+            commit=side.commit,
+            committed_ms=side.committed_ms,
         )
-        for one, apart in ((other, here), (here, other))
+        for side, apart in ((other, here), (here, other))
     )
     plan = wanted.checked(sides, SLOWDOWN_OF_CHECKOUTS)
     return Asked(plan, says=(plan.title,), launcher=_launcher((other.folder, here.folder)))

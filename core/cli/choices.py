@@ -65,29 +65,29 @@ sweep_options = together(
 """Every choice of a plan as a flag."""
 
 
-def workload_of(given: dict[str, Any]) -> Workload:
+def workload_of(flags: dict[str, Any]) -> Workload:
     """Return the workload from the flags. Raises UserError."""
     return Workload.model_validate(
-        {"network": network_of(given), "mode": given["mode"], "optimizer": given["optimizer"]}
+        {"network": network_of(flags), "mode": flags["mode"], "optimizer": flags["optimizer"]}
     )
 
 
 def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target, ...]]) -> SweepPlan:
     """Return the plan from the flags, or from the file given by ``--plan``. Raises BadInput."""
-    given = context.params
-    if given["plan_file"] is not None:
-        return _plan_of_file(context, given["plan_file"])
+    flags = context.params
+    if flags["plan_file"] is not None:
+        return _plan_of_file(context, flags["plan_file"])
     with refusing():
         data: dict[str, Any] = {
-            "workload": workload_of(given),
-            "targets": tuple(map(Target.parse, given["targets"])) or default_targets(),
-            "batches": parse_batches(given["batches"]),
-            "pipeline": {"kind": given["pipeline"]} | pipeline_options(given),
-            **{name: given[name] for name in OF_THE_PLAN},
+            "workload": workload_of(flags),
+            "targets": tuple(map(Target.parse, flags["targets"])) or default_targets(),
+            "batches": parse_batches(flags["batches"]),
+            "pipeline": {"kind": flags["pipeline"]} | pipeline_options(flags),
+            **{name: flags[name] for name in OF_THE_PLAN},
         }
         plan = SweepPlan.model_validate({field: value for field, value in data.items() if value is not None})
-        plan = plan if given["budget_s"] is not None else with_proposed_budget(plan)
-        return plan if given["data"] is None else _with_data(plan, given["data"])
+        plan = plan if flags["budget_s"] is not None else with_proposed_budget(plan)
+        return plan if flags["data"] is None else _with_data(plan, flags["data"])
 
 
 def _with_data(plan: SweepPlan, path: str) -> SweepPlan:
@@ -98,14 +98,14 @@ def _with_data(plan: SweepPlan, path: str) -> SweepPlan:
     return plan.model_copy(update={"pipeline": pipeline})
 
 
-def pipeline_options(given: dict[str, Any]) -> dict[str, Any]:
+def pipeline_options(flags: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a Pipeline whose flags are given. Raises UserError."""
-    options: dict[str, Any] = {name: True for name in FLAGS if given[name]}
+    options: dict[str, Any] = {name: True for name in FLAGS if flags[name]}
     for name in ("prefetch", "parallel_calls"):
-        if (text := given[name]) is not None:
+        if (text := flags[name]) is not None:
             options[name] = _calls(name, text)
-    if given["preprocess_us"] is not None:
-        options["preprocess_us"] = given["preprocess_us"]
+    if flags["preprocess_us"] is not None:
+        options["preprocess_us"] = flags["preprocess_us"]
     return options
 
 

@@ -27,17 +27,17 @@ from core.workload.names import all_of
 @click.option("--target", help="Which of the run's targets, as commands write it (default: the GPU, else the second).")
 @plan_options(DiagnosisPlan, "batch")
 @model_permission
-def diagnose_command(given: dict[str, Any], _: History) -> Asked:
+def diagnose_command(flags: dict[str, Any], _: History) -> Asked:
     """Try every remedy for one target of the run in PATH, and say what each gains here and does to the crossover.
 
     PATH is a finished run in JSON, measured on this machine.
     """
-    run = read_file(given["path"])
+    run = read_file(flags["path"])
     answer = answer_of(run)
     with refusing():
-        plan = DiagnosisPlan(run, *_choices(run, answer, given["target"], given["batch"]), given["budget_s"])
+        plan = DiagnosisPlan(run, *_choices(run, answer, flags["target"], flags["batch"]), flags["budget_s"])
     assert run.plan is not None  # DiagnosisPlan refuses a run without a plan
-    launcher = launcher_for(run.plan.workload.network, given["model"])
+    launcher = launcher_for(run.plan.workload.network, flags["model"])
     return Asked(plan, Context(run=run), _other_machine(run), launcher)
 
 

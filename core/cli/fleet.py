@@ -47,27 +47,27 @@ from core.workload.spec import MAX_BUDGET_S
 @json_flag
 @click.option("--name", help="Name in the history.")
 @store_option
-def fleet_command(**given: Any) -> None:
+def fleet_command(**flags: Any) -> None:
     """Measure a plan on several machines at once, and say which is the fastest at which batch.
 
     PLAN is a file as for “sweep --plan”. It runs on every machine of a Ray cluster, or on those that --machines or
     --each choose; each is had alone. With --collect nothing is measured: files of “sweep --out” are put together.
     """
-    if given["out"] is not None:
-        check_writable(given["out"])
-    with History(given["store"]) as history:
-        study, error = _collected(given) if given["collect"] else _measured(given, history)
+    if flags["out"] is not None:
+        check_writable(flags["out"])
+    with History(flags["store"]) as history:
+        study, error = _collected(flags) if flags["collect"] else _measured(flags, history)
         if study is None:
             if error is not None:
                 raise error
             say(NOTHING)
             return
         if history.queue is not None:
-            history.queue.add_study("fleet", new_id(), study if given["collect"] else _bare(study), given["name"])
+            history.queue.add_study("fleet", new_id(), study if flags["collect"] else _bare(study), flags["name"])
         for machine in study.machines:
             if machine.state != "finished":
                 say(f"{machine.name}: {machine.state}. {machine.reason}".rstrip())
-        answered(fleet_kind(), study, Context(), given, error)
+        answered(fleet_kind(), study, Context(), flags, error)
 
 
 def fleet_kind() -> Kind[Any, Any, Any]:
@@ -79,12 +79,12 @@ def _bare(study: FleetStudy) -> FleetStudy:
     return study.model_copy(update={"runs": ()})
 
 
-def _measured(given: dict[str, Any], history: History) -> tuple[FleetStudy | None, Failure | None]:
+def _measured(flags: dict[str, Any], history: History) -> tuple[FleetStudy | None, Failure | None]:
     """Measure what the flags request; no study if stopped before there was a result. Raises BadInput."""
     from core.studies.fleet.run import connected, run_fleet
     from core.worker import clock, process
 
-    plan, stop, recorder = _plan(given), Stop(), RunsRecorder(history.queue or NullRecorder())
+    plan, stop, recorder = _plan(flags), Stop(), RunsRecorder(history.queue or NullRecorder())
     with connected(plan) as cluster, stop_signals(stop):
         say(f"{plan.sweep.title} on a cluster of {counted(len(cluster.nodes()), 'machine')}")
         try:
@@ -123,39 +123,39 @@ class RunsRecorder:
 @contextmanager
 def told(show: Any) -> Iterator[Any]:
     """Report progress, and each machine's reason for waiting or restarting once; the end reports other reasons."""
-    said: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
 
     def report(progress: Progress) -> None:
         for machine in progress.record.machines:
             news = machine.reason and machine.state in ("waiting", "finished")
-            if news and (machine.name, machine.reason) not in said:
-                said.add((machine.name, machine.reason))
+            if news and (machine.name, machine.reason) not in reported:
+                reported.add((machine.name, machine.reason))
                 say(f"{machine.name}: {machine.reason}")
         show(progress)
 
     yield report
 
 
-def _plan(given: dict[str, Any]) -> FleetPlan:
+def _plan(flags: dict[str, Any]) -> FleetPlan:
     """Return the plan from the flags. Raises BadInput."""
-    if given["path"] is None:
+    if flags["path"] is None:
         raise BadInput("A fleet run needs a plan in JSON, as for “sweep --plan”, or --collect and files of runs.")
-    sweep = read_plan(given["path"])
+    sweep = read_plan(flags["path"])
     with refusing():
         return FleetPlan(
             sweep=sweep,
-            machines=tuple(map(labels, given["machines"])),
-            each=given["each"],
-            address=given["address"],
-            prices=_prices(given),
-            wait_s=given["wait_s"],
+            machines=tuple(map(labels, flags["machines"])),
+            each=flags["each"],
+            address=flags["address"],
+            prices=_prices(flags),
+            wait_s=flags["wait_s"],
         )
 
 
-def _prices(given: dict[str, Any]) -> dict[str, MachinePrice]:
+def _prices(flags: dict[str, Any]) -> dict[str, MachinePrice]:
     """Return the prices by machine. Raises UserError."""
-    dated, found = given["priced_on"] or date.today().isoformat(), {}
-    for text in given["prices"]:
+    dated, prices = flags["priced_on"] or date.today().isoformat(), {}
+    for text in flags["prices"]:
         name, equals, amount = text.rpartition("=")
         if not (name.strip() and equals):
             raise UserError(f"“{shown(text)}” is no price; accepted is machine=2.50.")
@@ -163,25 +163,25 @@ def _prices(given: dict[str, Any]) -> dict[str, MachinePrice]:
             per_hour = float(amount)
         except ValueError:
             raise UserError(f"“{shown(amount)}” is no price; accepted is a number such as 2.50.") from None
-        found[name.strip()] = MachinePrice(per_hour=per_hour, currency=given["money"].currency, dated=dated)
-    return found
+        prices[name.strip()] = MachinePrice(per_hour=per_hour, currency=flags["money"].currency, dated=dated)
+    return prices
 
 
-def _collected(given: dict[str, Any]) -> tuple[FleetStudy, Failure | None]:
+def _collected(flags: dict[str, Any]) -> tuple[FleetStudy, Failure | None]:
     """Return the fleet run of several files; unreadable ones are reported and left out. Raises BadInput."""
-    if chosen := [flag for flag in ("path", "machines", "each") if given[flag]]:
+    if chosen := [flag for flag in ("path", "machines", "each") if flags[flag]]:
         raise BadInput(f"--collect measures nothing; leave out {' and '.join(_flag(flag) for flag in chosen)}.")
-    found: list[Found] = []
+    runs: list[Found] = []
     unread: list[str] = []
-    for path in given["collect"]:
+    for path in flags["collect"]:
         try:
-            found += found_in(path)
+            runs += found_in(path)
         except BadInput as error:
             unread.append(error.message)
     for sentence in unread:
         say(sentence)
     with refusing():
-        study = collect(found, _prices(given), unread)
+        study = collect(runs, _prices(flags), unread)
     for warning in study.warnings:
         if warning.text not in unread:
             say(warning.text)

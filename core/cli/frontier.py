@@ -29,35 +29,35 @@ from core.workload.spec import Target
 @workload_options
 @click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's).")
 @plan_options(FrontierPlan, "budget_s")
-def frontier_command(given: dict[str, Any], _: History) -> Asked:
+def frontier_command(flags: dict[str, Any], _: History) -> Asked:
     """Map where the second target is faster over depth, width and batch, measuring mostly where it is not clear."""
     with refusing():
-        plan = _plan(given)
+        plan = _plan(flags)
     says = f"{plan.title}: {len(plan.settings)} settings, of which those that tell most are measured"
     return Asked(plan, says=(says,), launcher=launcher_of(plan.targets))
 
 
-def _plan(given: dict[str, Any]) -> FrontierPlan:
+def _plan(flags: dict[str, Any]) -> FrontierPlan:
     for name in ("depth", "width"):
-        if given[name] is not None:
-            raise UserError(f"--{name} is an axis of the map; write --{name}s {given[name]} for a single value.")
-    sizes = {n: v for n, v in sizes_of(given["family"], given).items() if n not in ("depth", "width")}
-    depths, widths = parse_values(given["depths"], "depth"), parse_values(given["widths"], "width")
-    if ":" in given["widths"]:  # a list is taken literally
-        widths = buildable_widths(given["family"], sizes, depths[0], widths)
-    targets = tuple(Target.parse(text) for text in given["targets"] or ())
+        if flags[name] is not None:
+            raise UserError(f"--{name} is an axis of the map; write --{name}s {flags[name]} for a single value.")
+    sizes = {n: v for n, v in sizes_of(flags["family"], flags).items() if n not in ("depth", "width")}
+    depths, widths = parse_values(flags["depths"], "depth"), parse_values(flags["widths"], "width")
+    if ":" in flags["widths"]:  # a list is taken literally
+        widths = buildable_widths(flags["family"], sizes, depths[0], widths)
+    targets = tuple(Target.parse(text) for text in flags["targets"] or ())
     return FrontierPlan.model_validate(
         {
-            "family": given["family"],
+            "family": flags["family"],
             "sizes": tuple(sizes.items()),
             "depths": depths,
             "widths": widths,
-            "batches": parse_values(given["batches"], "batch"),
-            "mode": given["mode"],
-            "optimizer": given["optimizer"],
+            "batches": parse_values(flags["batches"], "batch"),
+            "mode": flags["mode"],
+            "optimizer": flags["optimizer"],
             "targets": targets or list_devices().default_targets(),
-            "point": _point(given["point"]),
-            "budget_s": given["budget_s"],
+            "point": _point(flags["point"]),
+            "budget_s": flags["budget_s"],
         }
     )
 

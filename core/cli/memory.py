@@ -29,7 +29,7 @@ from core.workload.spec import Target
 @click.option("--target", help="Such as cpu or gpu:0,precision=mixed_float16 (default: the GPU, else the CPU).")
 @plan_options(MemoryPlan, "limit_bytes", type=str)
 @plan_options(MemoryPlan, "budget_s")
-def memory_command(given: dict[str, Any], history: History) -> Asked:
+def memory_command(flags: dict[str, Any], history: History) -> Asked:
     """Find the largest batch that fits into a memory limit: predict it, then try batches in processes that keep it.
 
     On a CPU the limit is of a worker's whole resident memory, TensorFlow itself included; on a GPU of what TensorFlow
@@ -37,18 +37,18 @@ def memory_command(given: dict[str, Any], history: History) -> Asked:
     machine make the prediction better.
     """
     with refusing():
-        plan = _plan(given)
-    launcher = launcher_for(plan.workload.network, given["model"], (plan.target,))
+        plan = _plan(flags)
+    launcher = launcher_for(plan.workload.network, flags["model"], (plan.target,))
     earlier = history.records(MEMORY)
     ahead = predict_memory(plan.workload, plan.target, plan.limit_bytes, earlier, capture_environment())
     says = (f"{plan.title}. {ahead.sentence} {ahead.basis}",)
     return Asked(MemorySearch(plan, earlier), Context(earlier=earlier), says, launcher)
 
 
-def _plan(given: dict[str, Any]) -> MemoryPlan:
-    target, workload = target_of(given["target"]), workload_of(given)
-    limit = _limit_bytes(target) if given["limit_bytes"] is None else parse_bytes(given["limit_bytes"])
-    values = {"workload": workload, "target": target, "limit_bytes": limit, "budget_s": given["budget_s"]}
+def _plan(flags: dict[str, Any]) -> MemoryPlan:
+    target, workload = target_of(flags["target"]), workload_of(flags)
+    limit = _limit_bytes(target) if flags["limit_bytes"] is None else parse_bytes(flags["limit_bytes"])
+    values = {"workload": workload, "target": target, "limit_bytes": limit, "budget_s": flags["budget_s"]}
     return MemoryPlan.model_validate(values)
 
 

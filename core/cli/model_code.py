@@ -55,14 +55,14 @@ def network_from_code(
 
 def _describing(targets: Iterable[str]) -> Target:
     """Return the CPU target on which to call a function that these targets will run."""
-    asked = [Target.parse(text) for text in targets]
-    native = next((target for target in asked if target.framework == NATIVE), None)
+    parsed = [Target.parse(text) for text in targets]
+    native = next((target for target in parsed if target.framework == NATIVE), None)
     return Target() if native is None else Target(framework=NATIVE, python=native.python)
 
 
 def described_network(entry: str, folder: str, described: Described, framework: str = "tensorflow") -> Code:
     """Return the network of a description. Raises pydantic's ValidationError if the model is beyond the limits."""
-    said = {
+    facts = {
         "entry": entry,
         "folder": folder,
         "sample_shape": described.input_shape,
@@ -73,7 +73,7 @@ def described_network(entry: str, folder: str, described: Described, framework: 
         "counts": described.layers,
         "returns": NATIVE if framework == NATIVE else "keras",
     }
-    return Code.model_validate(said)
+    return Code.model_validate(facts)
 
 
 def _describe(request: Describe, budget_s: float, target: Target, check: Check) -> Described:

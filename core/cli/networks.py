@@ -51,27 +51,27 @@ def size_options() -> Callable[[F], F]:
     return together(*(click.option(flag_of(name), name, help=_help(name), metavar=_metavar(name)) for name in _sizes()))
 
 
-def network_of(given: dict[str, Any]) -> Network:
+def network_of(flags: dict[str, Any]) -> Network:
     """Return the network from the flags. Raises UserError."""
-    sizes = {name: given[name] for name in _sizes() if given[name] is not None}
-    ways = [name for name in ("preset", "architecture", "model") if given[name] is not None]
+    sizes = {name: flags[name] for name in _sizes() if flags[name] is not None}
+    ways = [name for name in ("preset", "architecture", "model") if flags[name] is not None]
     if ways:
         others = [flag_of(name) for name in (*ways[1:], *sizes)]
-        if given["family"] is not None and ways[0] != "preset" and given["family"] != _family_of(ways[0]):
+        if flags["family"] is not None and ways[0] != "preset" and flags["family"] != _family_of(ways[0]):
             others.append("--family")
         if others:
             raise UserError(f"{flag_of(ways[0])} names the whole network; leave it out, or {', '.join(others)}.")
-    if given["preset"] is not None:
-        return network_from_name(given["preset"], given["family"])
-    if given["architecture"] is not None:
-        path: Path = given["architecture"]
+    if flags["preset"] is not None:
+        return network_from_name(flags["preset"], flags["family"])
+    if flags["architecture"] is not None:
+        path: Path = flags["architecture"]
         return Own.from_file(read_bytes(path, MAX_ARCHIVE_BYTES, "an architecture"), path.name)
-    if given["model"] is not None:
+    if flags["model"] is not None:
         from core.cli.model_code import network_from_code
 
-        targets = given.get("targets") or filter(None, [given.get("target")])
-        return network_from_code(given["model"], given.get("budget_s"), tuple(targets))
-    family = given["family"] or _family_with(list(sizes))
+        targets = flags.get("targets") or filter(None, [flags.get("target")])
+        return network_from_code(flags["model"], flags.get("budget_s"), tuple(targets))
+    family = flags["family"] or _family_with(list(sizes))
     if [*sizes] == ["application"]:  # named alone: the defaults of keras.applications, not a form's
         return network_from_name(sizes["application"], family)
     return families()[family].from_choices(sizes_of(family, sizes))
@@ -91,12 +91,12 @@ def _family_of(way: str) -> str:
     return "own" if way == "architecture" else OF_CODE
 
 
-def sizes_of(family: str, given: dict[str, Any]) -> dict[str, int]:
+def sizes_of(family: str, flags: dict[str, Any]) -> dict[str, int]:
     """Return every size of a family, from its flags or its defaults. Raises UserError."""
     choices = {choice.name: choice for choice in families()[family].choices}
     if not choices:
         raise UserError("Your own architecture comes from a file; name it with --architecture.")
-    named = {name: given[name] for name in _sizes() if given.get(name) is not None}
+    named = {name: flags[name] for name in _sizes() if flags.get(name) is not None}
     if stray := [name for name in named if name not in choices]:
         having = " or ".join(other for other, _ in _having(stray[0]))
         raise UserError(f"{flag_of(stray[0])} is no size of {family}; leave it out, or choose --family {having}.")
@@ -133,10 +133,10 @@ def _having(name: str) -> Iterator[tuple[str, Choice]]:
 
 def _help(name: str) -> str:
     """Return the help of a size flag; families with the same meaning share an entry."""
-    said: dict[str, list[str]] = {}
+    families_by_text: dict[str, list[str]] = {}
     for family, choice in _having(name):
-        said.setdefault(f"{choice.label}, {_accepted(choice)}", []).append(family)
-    return "; ".join(f"{', '.join(names)}: {text}" for text, names in said.items()) + "."
+        families_by_text.setdefault(f"{choice.label}, {_accepted(choice)}", []).append(family)
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in families_by_text.items()) + "."
 
 
 def _accepted(choice: Choice) -> str:

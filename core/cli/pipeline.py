@@ -26,25 +26,25 @@ from core.workload.cudnn import cudnn_note
 @plan_options(PipelinePlan, "batch")
 @input_options("auto", f"{DEFAULT_BASE.preprocess_us:g}, or 0 with data")
 @plan_options(PipelinePlan, "budget_s")
-def pipeline_command(given: dict[str, Any], _: History) -> Asked:
+def pipeline_command(flags: dict[str, Any], _: History) -> Asked:
     """Feed one step in several ways on this machine, and say what share of it the input takes.
 
     Ways: data resident on the device, a host array, and tf.data as chosen with prefetch, parallel calls and
     preprocessing cost changed one at a time.
     """
     with refusing():
-        study, says = _study(given)
-    launcher = launcher_for(study.workload.network, given["model"], (study.target,))
+        study, says = _study(flags)
+    launcher = launcher_for(study.workload.network, flags["model"], (study.target,))
     says.append(f"{study.title}: {len(study.arms)} ways of feeding, as chosen: {study.base.title}")
     if (note := cudnn_note(study.workload, (study.target,))) is not None:
         says.append(note)
     return Asked(study, says=tuple(says), launcher=launcher)
 
 
-def _study(given: dict[str, Any]) -> tuple[PipelinePlan, list[str]]:
+def _study(flags: dict[str, Any]) -> tuple[PipelinePlan, list[str]]:
     """Return the study from the flags, and notes on its data."""
-    data, says = given["data"], []
-    workload = workload_of(given)
+    data, says = flags["data"], []
+    workload = workload_of(flags)
     if data is not None:
         source = check_data(data)
         check_fits(source, workload)
@@ -53,9 +53,9 @@ def _study(given: dict[str, Any]) -> tuple[PipelinePlan, list[str]]:
     base = {"kind": "tfdata", "preprocess_us": 0.0 if data is not None else DEFAULT_BASE.preprocess_us}
     values = {
         "workload": workload,
-        "target": target_of(given["target"]),
-        "batch": given["batch"],
-        "base": base | pipeline_options(given) | {"data": data},
-        "budget_s": given["budget_s"],
+        "target": target_of(flags["target"]),
+        "batch": flags["batch"],
+        "base": base | pipeline_options(flags) | {"data": data},
+        "budget_s": flags["budget_s"],
     }
     return PipelinePlan.model_validate(values), says

@@ -113,20 +113,20 @@ def predict_command(context: click.Context, **_: Any) -> None:
     With --against the network is that of the run, and the batch from which the card would be faster than the run's CPU
     is printed too. Nothing runs on a GPU; with --measure-host the overhead of this machine's CPU is measured first.
     """
-    given = context.params
-    spec, cards = _card(given["gpu"])
-    run = read_file(given["against"]) if given["against"] is not None else None
-    workload, conditions = _workload(given, run), _conditions(given, run)
-    target = conditions.as_built(_target(given))
+    flags = context.params
+    spec, cards = _card(flags["gpu"])
+    run = read_file(flags["against"]) if flags["against"] is not None else None
+    workload, conditions = _workload(flags, run), _conditions(flags, run)
+    target = conditions.as_built(_target(flags))
     with refusing():
-        batches = parse_batches(given["batches"])
+        batches = parse_batches(flags["batches"])
     if (why := not_modelled(workload)) is not None:
         say(why)
-    recordings = recordings_of([read_file(path) for path in given["recorded"]], cards)
-    if given["recorded"] and all(recording.gpu != spec.name for recording in recordings):
+    recordings = recordings_of([read_file(path) for path in flags["recorded"]], cards)
+    if flags["recorded"] and all(recording.gpu != spec.name for recording in recordings):
         raise BadInput(f"No run given by --recorded ran on {spec.name}.")
     against = None if run is None else _cpu_of(run)
-    costs, unwritten = _costs(given, workload, expected(workload.network, target).execution, run, against)
+    costs, unwritten = _costs(flags, workload, expected(workload.network, target).execution, run, against)
     how = Modelling(workload, target, costs, conditions)
     curve, crossover = card_curve(spec, how, batches, recordings), None
     named: tuple[tuple[Build, ModelledCrossover], ...] = ()
@@ -136,7 +136,7 @@ def predict_command(context: click.Context, **_: Any) -> None:
         shared = batches_between(*against)
         crossover = cross(run, against[0], card_curve(spec, bare, shared, recordings), against[1])
         named = if_named(run, *against, spec, bare, shared, recordings)
-    if given["as_json"]:
+    if flags["as_json"]:
         data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), **asdict(conditions)}
         data["settings"] = modelled_as(spec, workload, target)
         data["crossover"] = None if crossover is None else crossover_data(crossover)
@@ -155,29 +155,29 @@ def _card(name: str) -> tuple[GpuSpec, dict[str, GpuSpec]]:
         return find_gpu(name, cards), cards
 
 
-def _workload(given: dict[str, Any], run: Run | None) -> Workload:
+def _workload(flags: dict[str, Any], run: Run | None) -> Workload:
     """Return the workload of the flags, or of the run, which flags must not contradict. Raises BadInput."""
-    named = [key for key in ("mode", "optimizer") if given[key] is not None]
+    named = [key for key in ("mode", "optimizer") if flags[key] is not None]
     if run is None:
         with refusing():
-            return Workload.model_validate({"network": network_of(given)} | {key: given[key] for key in named})
+            return Workload.model_validate({"network": network_of(flags)} | {key: flags[key] for key in named})
     if run.plan is None:
         raise BadInput("Only points were imported for the run of --against; its network is not known.")
-    named += [key for key in network_flags() if given[key] is not None]
+    named += [key for key in network_flags() if flags[key] is not None]
     if named:
-        flags = ", ".join(flag_of(key) for key in named)
-        raise BadInput(f"With --against network, mode and optimizer are the run's; leave out {flags}.")
+        contradicting = ", ".join(flag_of(key) for key in named)
+        raise BadInput(f"With --against network, mode and optimizer are the run's; leave out {contradicting}.")
     return run.plan.workload
 
 
-def _target(given: dict[str, Any]) -> Target:
-    return Target(device=GPU.device, precision=given["precision"], execution=given["execution"])
+def _target(flags: dict[str, Any]) -> Target:
+    return Target(device=GPU.device, precision=flags["precision"], execution=flags["execution"])
 
 
-def _conditions(given: dict[str, Any], run: Run | None) -> Conditions:
+def _conditions(flags: dict[str, Any], run: Run | None) -> Conditions:
     """Return the requested conditions; data also come over the link if the run's data do."""
-    fed = given["fed"] or (run is not None and run.plan is not None and conditions_of(run.plan).fed)
-    return Conditions(fed=fed, build=given["implementation"], under_fit=given["under_fit"])
+    fed = flags["fed"] or (run is not None and run.plan is not None and conditions_of(run.plan).fed)
+    return Conditions(fed=fed, build=flags["implementation"], under_fit=flags["under_fit"])
 
 
 def _cpu_of(run: Run) -> tuple[Answer, int]:
@@ -190,7 +190,7 @@ def _cpu_of(run: Run) -> tuple[Answer, int]:
 
 
 def _costs(
-    given: dict[str, Any],
+    flags: dict[str, Any],
     workload: Workload,
     execution: Compiled,
     run: Run | None,
@@ -200,17 +200,17 @@ def _costs(
 
     Raises BadInput or Failure.
     """
-    host: HostKind | Path | None = given["host"]
-    if host is not None and given["measure_host"]:
+    host: HostKind | Path | None = flags["host"]
+    if host is not None and flags["measure_host"]:
         raise BadInput("--host says what drives the card; leave out --measure-host, or --host.")
-    if given["host_out"] is not None:
-        if not given["measure_host"]:
+    if flags["host_out"] is not None:
+        if not flags["measure_host"]:
             raise BadInput("--host-out writes what --measure-host measures; give both.")
-        check_writable(given["host_out"])
-    if not given["measure_host"] and not isinstance(host, Path):
+        check_writable(flags["host_out"])
+    if not flags["measure_host"] and not isinstance(host, Path):
         return costs_of_kind(host or USUAL_KIND, execution), None
-    study = _measure(given["store"]) if given["measure_host"] else _read(cast(Path, host))
-    unwritten = write_out(given["host_out"], study.to_json(indent=1))
+    study = _measure(flags["store"]) if flags["measure_host"] else _read(cast(Path, host))
+    unwritten = write_out(flags["host_out"], study.to_json(indent=1))
     with refusing():
         costs = host_of_study(study, workload.mode, execution)
     if run is not None and against is not None:

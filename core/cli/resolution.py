@@ -25,17 +25,17 @@ from core.workload.spec import parse_batches
 @click.option("--target", help="Such as cpu,threads=1 or gpu:0 (default: the GPU, else the CPU).")
 @plan_options(ResolutionPlan, "batches", default=None, show_default=f"four from 1 to {LARGEST:,}")
 @plan_options(ResolutionPlan, "budget_s")
-def resolution_command(given: dict[str, Any], history: History) -> Asked:
+def resolution_command(flags: dict[str, Any], history: History) -> Asked:
     """Measure one target against itself, and say from which difference on one shows on this machine.
 
     Equal targets must come out equal: claims about them are false, and the JSON has them under "claims".
     """
     with refusing():
-        workload, target = workload_of(given), target_of(given["target"])
+        workload, target = workload_of(flags), target_of(flags["target"])
         usual = spread_batches(1, LARGEST, target.replicas)
-        batches = usual if given["batches"] is None else parse_batches(given["batches"])
-        plan = resolution_plan(workload, target, batches, given["budget_s"])
-    launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
+        batches = usual if flags["batches"] is None else parse_batches(flags["batches"])
+        plan = resolution_plan(workload, target, batches, flags["budget_s"])
+    launcher = launcher_for(plan.workload.network, flags["model"], plan.targets)
     sizes = ", ".join(f"{batch:,}" for batch in plan.batches)
     says = (f"{plan.title}, batch {sizes}",)
     return Asked(plan, Context(earlier=history.records(RESOLUTION)), says, launcher)

@@ -30,15 +30,15 @@ from core.workload.spec import Target, parse_batches
 )
 @plan_options(ScalingPlan, "batches", default=DEFAULT_BATCHES)
 @plan_options(ScalingPlan, "budget_s", "trace")
-def scaling_command(given: dict[str, Any], _: History) -> Asked:
+def scaling_command(flags: dict[str, Any], _: History) -> Asked:
     """From which batch size are several devices faster than one? And if they are not, why, and what would help?
 
     One device and several run the same steps in turn: with the same batch size (strong scaling) and with the same batch
     size on each device (weak scaling). Logical CPUs (cpu cpu:2) try that out and show no speed.
     """
     with refusing():
-        plan = _plan(given)
-    launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
+        plan = _plan(flags)
+    launcher = launcher_for(plan.workload.network, flags["model"], plan.targets)
     here = resources()
     if here.memory_available_bytes is not None:
         with refusing():
@@ -47,17 +47,17 @@ def scaling_command(given: dict[str, Any], _: History) -> Asked:
     return Asked(plan, says=(*says, *([f"{TRY_OUT}."] if plan.is_tried_out else [])), launcher=launcher)
 
 
-def _plan(given: dict[str, Any]) -> ScalingPlan:
-    targets = tuple(map(Target.parse, given["targets"])) or usual_targets(list_devices().usable_gpus)
-    batches = parse_batches(given["batches"])
-    if ":" in given["batches"]:  # a list is taken literally
+def _plan(flags: dict[str, Any]) -> ScalingPlan:
+    targets = tuple(map(Target.parse, flags["targets"])) or usual_targets(list_devices().usable_gpus)
+    batches = parse_batches(flags["batches"])
+    if ":" in flags["batches"]:  # a list is taken literally
         batches = shared_grid(batches, targets)
     return ScalingPlan.model_validate(
         {
-            "workload": workload_of(given),
+            "workload": workload_of(flags),
             "targets": targets,
             "batches": batches,
-            "budget_s": given["budget_s"],
-            "trace": given["trace"],
+            "budget_s": flags["budget_s"],
+            "trace": flags["trace"],
         }
     )

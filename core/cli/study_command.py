@@ -61,7 +61,7 @@ def study_command(kind: Kind[Any, Any, Any], name: str | None = None) -> Callabl
     The decorated function makes the plan from the flags, raising BadInput; its docstring is the command's help. Flags
     added to it by its own decorators come first.
     """
-    flags = together(
+    common = together(
         click.option("--out", type=FILE, help="Write what it says and was measured, in JSON."),
         click.option("--json", "as_json", is_flag=True, help="Print that JSON."),
         click.option("--name", help="Name in the history."),
@@ -69,45 +69,45 @@ def study_command(kind: Kind[Any, Any, Any], name: str | None = None) -> Callabl
     )
 
     def decorate(make: Make) -> click.Command:
-        def command(**given: Any) -> None:
-            _run(kind, make, given)
+        def command(**flags: Any) -> None:
+            _run(kind, make, flags)
 
         params = list(reversed(getattr(make, "__click_params__", [])))
-        return flags(click.command(name or kind.name, ListsCommand, help=make.__doc__, params=params)(command))
+        return common(click.command(name or kind.name, ListsCommand, help=make.__doc__, params=params)(command))
 
     return decorate
 
 
-def _run(kind: Kind[Any, Any, Any], make: Make, given: dict[str, Any]) -> None:
-    out: Path | None = given["out"]
+def _run(kind: Kind[Any, Any, Any], make: Make, flags: dict[str, Any]) -> None:
+    out: Path | None = flags["out"]
     if out is not None:
         check_writable(out)
     stop = Stop()
-    with History(given["store"]) as history:
-        asked = make(given, history)  # Ctrl-C ends this at once, even while user code builds its model
+    with History(flags["store"]) as history:
+        request = make(flags, history)  # Ctrl-C ends this at once, even while user code builds its model
         with stop_signals(stop):
-            record, error = measured(kind, asked, history, stop, given["name"])
+            record, error = measured(kind, request, history, stop, flags["name"])
             if record is None:
                 if error is not None:
                     raise error
                 say(NOTHING)
                 return
-            answered(kind, record, asked.context, given, error)
+            answered(kind, record, request.context, flags, error)
 
 
 def answered(
-    kind: Kind[Any, Any, Any], record: Any, context: Context, given: dict[str, Any], error: Failure | None = None
+    kind: Kind[Any, Any, Any], record: Any, context: Context, flags: dict[str, Any], error: Failure | None = None
 ) -> None:
     """Write and print the answer of a record, as ``--out`` and ``--json`` request. Raises ``error``, or another
     Failure.
     """
     data, words = _said(kind, record, context)
-    unwritten = write_out(given["out"], json_text(data))  # before printing, which may fail or be stopped
+    unwritten = write_out(flags["out"], json_text(data))  # before printing, which may fail or be stopped
     if words is None and record.status not in ("cancelled", "interrupted"):
         error = error or Failure(data["reason"])
     if error is not None:
         conclude(None, None, error, unwritten)
-    conclude(words, data if given["as_json"] or words is None else None, unwritten)
+    conclude(words, data if flags["as_json"] or words is None else None, unwritten)
 
 
 def _said(kind: Kind[Any, R, Any], record: R, context: Context) -> tuple[dict[str, Any], str | None]:
@@ -121,7 +121,7 @@ def _said(kind: Kind[Any, R, Any], record: R, context: Context) -> tuple[dict[st
 
 
 def measured(
-    kind: Task[Any, R], asked: Asked, history: History, stop: Stop, name: str | None = None
+    kind: Task[Any, R], request: Asked, history: History, stop: Stop, name: str | None = None
 ) -> tuple[R | None, Failure | None]:
     """Measure in this thread, under the machine's lock, and store the record in the history.
 
@@ -132,11 +132,11 @@ def measured(
     from core.studies.here import Instruments, measure_here
 
     with refusing():
-        of_gpus = refuse_unusable(kind.targets(asked.plan))
-    for line in (*asked.says, *of_gpus):
+        of_gpus = refuse_unusable(kind.targets(request.plan))
+    for line in (*request.says, *of_gpus):
         say(line)
     last: Any = None
-    instruments = Instruments() if asked.launcher is None else Instruments(asked.launcher)
+    instruments = Instruments() if request.launcher is None else Instruments(request.launcher)
     try:
         with shown_progress() as show:
 
@@ -146,7 +146,7 @@ def measured(
                 show(progress)
 
             recorder = history.queue or NullRecorder()
-            return measure_here(kind, asked.plan, recorder, report, stop, instruments, name=name), None
+            return measure_here(kind, request.plan, recorder, report, stop, instruments, name=name), None
     except Cancelled:
         return None, None
     except (UserError, KeyboardInterrupt) as error:
@@ -156,14 +156,14 @@ def measured(
         return kept and kept.model_copy(update={"status": stop.status}), Failure("Stopped.")  # by the second signal
 
 
-def measured_part(kind: Task[Any, R], asked: Asked, store: bool) -> R:
+def measured_part(kind: Task[Any, R], request: Asked, store: bool) -> R:
     """Measure a record that a command needs for its answer.
 
     Raises Failure; exits the command with success if it was stopped before there was a result.
     """
     stop = Stop()
     with stop_signals(stop), History(store) as history:
-        record, error = measured(kind, asked, history, stop)  # type: ignore[arg-type]
+        record, error = measured(kind, request, history, stop)  # type: ignore[arg-type]
     if error is not None:
         raise error
     if record is None:

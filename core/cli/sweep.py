@@ -33,18 +33,18 @@ from core.workload.spec import Target
     help=f"In place of --targets, a set made from what this machine has; {LOOK}: a short look at three batch sizes for "
     "this CPU's best setting.",
 )
-def sweep(given: dict[str, Any], _: History) -> Asked:
+def sweep(flags: dict[str, Any], _: History) -> Asked:
     """Measure one to six targets against each other on this machine, and print the verdict."""
     context = click.get_current_context()
     plan = make_plan(context, partial(_usual, _preset(context)))
-    if given["compare"] == LOOK and given["budget_s"] is None:
+    if flags["compare"] == LOOK and flags["budget_s"] is None:
         plan = with_proposed_budget(plan, LOOK_S)
-    launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
+    launcher = launcher_for(plan.workload.network, flags["model"], plan.targets)
     here = resources()
     if here.memory_available_bytes is not None:
         with refusing():
             check_fits(plan, here.memory_available_bytes, here.limited_words)
-    return Asked(new_run(plan, given["name"]), says=_description(plan), launcher=launcher)
+    return Asked(new_run(plan, flags["name"]), says=_description(plan), launcher=launcher)
 
 
 def _preset(context: click.Context) -> str | None:

@@ -37,7 +37,7 @@ LEAST_MINUTES, MOST_MINUTES = 2.0, 600.0
     "--host", type=click.Choice(NAMED_KINDS),
     help="What drives the card, where no host study of this machine is kept (default: what this machine's CPU is).",
 )  # fmt: skip
-def validate_command(given: dict[str, Any], history: History) -> Asked:
+def validate_command(flags: dict[str, Any], history: History) -> Asked:
     """Predict forty steps on this machine's GPU, write that down, then measure them: is the model right about it?
 
     The file of --out (by default validation-….json, here) holds the predictions before the first block is measured, and
@@ -46,12 +46,12 @@ def validate_command(given: dict[str, Any], history: History) -> Asked:
     here = list_devices()
     target = _target(here)
     device_name = here.gpus[target.gpus[0]].name
-    spec = _card(given["gpu"], device_name)
-    study = next((one for one in history.records(HOST) if is_this_machine(one.environment)), None)
+    spec = _card(flags["gpu"], device_name)
+    study = next((measured for measured in history.records(HOST) if is_this_machine(measured.environment)), None)
     plan = make_plan(
-        spec, device_name, target, given["host"] or kind_of(here.cpu, here.usable_cores), study, 60 * given["minutes"]
+        spec, device_name, target, flags["host"] or kind_of(here.cpu, here.usable_cores), study, 60 * flags["minutes"]
     )
-    path = given["out"] = given["out"] or Path(f"validation-{new_id()}.json")
+    path = flags["out"] = flags["out"] or Path(f"validation-{new_id()}.json")
     _write(path, plan)
     return Asked(plan, says=_says(plan, study))
 
@@ -64,12 +64,12 @@ def _target(here: Devices) -> Target:
     raise BadInput(f"“validate” measures a GPU, and TensorFlow can use none here: {advice}")
 
 
-def _card(asked: str | None, device_name: str) -> GpuSpec:
+def _card(name: str | None, device_name: str) -> GpuSpec:
     """Return the card to model. Raises BadInput, with the nearest names, if the catalogue has none of that name."""
     with refusing():
         cards = catalogue(load_own(own_path()))
-        if asked is not None:
-            return find_gpu(asked, cards)
+        if name is not None:
+            return find_gpu(name, cards)
         try:
             return find_gpu(device_name, cards)
         except UnknownGpu as error:

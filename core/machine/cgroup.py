@@ -196,7 +196,7 @@ def _number(path: Path) -> int | None:
 
 def _unescaped(text: str) -> str:
     """Decode a path of mountinfo, which writes space, tab, newline and backslash as octal numbers."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def _read(path: Path) -> str | None:

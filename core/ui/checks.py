@@ -49,10 +49,10 @@ class Checks:
             self.errors[field] = str(error)
         return None
 
-    def fields(self, plan: type, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the plan's values of its described fields among ``given``, in the page's units; wrong ones as None."""
-        known = {name: field for name, field in fields_of(plan).items() if name in given}
-        return {name: self.field(field, given[name]) for name, field in known.items()}
+    def fields(self, plan: type, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the plan's values of its described fields among ``inputs``; wrong ones as None."""
+        known = {name: field for name, field in fields_of(plan).items() if name in inputs}
+        return {name: self.field(field, inputs[name]) for name, field in known.items()}
 
     def field(self, field: PlanField, value: Any) -> Any:
         """Return the plan's value of one field; None, with a sentence in ``errors``, outside its limits."""
@@ -143,8 +143,8 @@ def checked_sizes(
 
 def _checked_size(choice: Choice, value: int | None) -> int:
     if value is None or not choice.low <= value <= choice.high:
-        given = "is empty" if value is None else f"is {value:,}"
-        raise UserError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
+        state = "is empty" if value is None else f"is {value:,}"
+        raise UserError(f"{choice.label} {state}; accepted are {choice.low:,} to {choice.high:,}.")
     return value
 
 

@@ -27,9 +27,9 @@ class Places:
     ) -> Any:
         """Draw a number field with its placeholder below, as one cell of a grid."""
         with st.container(gap="xsmall"):
-            given = st.number_input(label, value=value, step=step, key=key, persist_state=KEEP, help=help, **look)
+            entered = st.number_input(label, value=value, step=step, key=key, persist_state=KEEP, help=help, **look)
             self.here(field)
-        return given
+        return entered
 
     def plan_field(
         self, field: PlanField, form: str, options: Mapping[str, Any] | None = None, **look: Any
@@ -47,13 +47,13 @@ class Places:
         with st.container(gap="xsmall"):
             if options is not None:
                 chosen = {"persist_state": KEEP} | words | {"help": about.help}
-                given: Any = options[st.selectbox(options=list(options), **chosen)]
+                entered: Any = options[st.selectbox(options=list(options), **chosen)]
             elif field.type is bool:
-                given = st.checkbox(**{"value": field.default, "persist_state": KEEP} | words)
+                entered = st.checkbox(**{"value": field.default, "persist_state": KEEP} | words)
             else:
-                given = st.text_input(**{"persist_state": KEEP} | words)
+                entered = st.text_input(**{"persist_state": KEEP} | words)
             self.here(field.name)
-        return given
+        return entered
 
     def fill(self, errors: dict[str, str]) -> None:
         for field, slot in self._slots.items():

@@ -206,14 +206,14 @@ def _progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None) ->
                     time_left(snapshot.left_s, snapshot.id, f"left_{task.name}")
                 st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
                           key=f"cancel_{task.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip
-        said = STOPPING if stopping else doing(snapshot, "" if counts is None else counts(snapshot))
-        st.progress(_share(snapshot), text=plain(said))
+        text = STOPPING if stopping else doing(snapshot, "" if counts is None else counts(snapshot))
+        st.progress(_share(snapshot), text=plain(text))
 
 
 def doing(snapshot: Snapshot, counts: str = "") -> str:
     """Return a running measurement's activity, and how much is done."""
-    said = f"{snapshot.progress.activity}."
-    return f"{said} {counts}" if counts else said
+    activity = f"{snapshot.progress.activity}."
+    return f"{activity} {counts}" if counts else activity
 
 
 def _share(snapshot: Snapshot) -> float:
@@ -332,15 +332,15 @@ class StudyPage(Generic[P, R]):
         Its id is put into the address, so that this reopens exactly this evidence; but not while a study runs, since
         the page then turns to that one's result.
         """
-        asked = st.query_params.get(self.address)
-        known = {summary.id: summary for summary in registry.studies(self.kind, run_id, asked)}
-        if asked is not None and asked not in known:
+        requested = st.query_params.get(self.address)
+        known = {summary.id: summary for summary in registry.studies(self.kind, run_id, requested)}
+        if requested is not None and requested not in known:
             st.error(f"There is no such {self.kind.noun} here; it was deleted, or measured on another machine.",
                      icon=":material/search_off:")  # fmt: skip
-            asked = None
+            requested = None
             if st.context.is_embedded:
                 return None
-        study_id = self._chosen(known, asked)
+        study_id = self._chosen(known, requested)
         if study_id is None:
             return None
         try:
@@ -356,13 +356,13 @@ class StudyPage(Generic[P, R]):
         """Return whether :meth:`shown` offers several."""
         return len(registry.studies(self.kind, run_id, st.query_params.get(self.address))) > 1
 
-    def _chosen(self, known: dict[str, Summary], asked: str | None) -> str | None:
+    def _chosen(self, known: dict[str, Summary], requested: str | None) -> str | None:
         ids = list(known)
         if len(ids) < 2 or st.context.is_embedded:
-            return asked or next(iter(ids), None)
+            return requested or next(iter(ids), None)
         # the key changes with the newest study, so that a new one becomes the choice
         picked: str = st.selectbox(
-            self.kind.title, ids, index=ids.index(asked or ids[0]), width=560,
+            self.kind.title, ids, index=ids.index(requested or ids[0]), width=560,
             key=f"{self.kind.name}_study-{ids[0]}",
             format_func=lambda key: clean(_title(known[key])),
         )  # fmt: skip

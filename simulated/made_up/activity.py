@@ -80,11 +80,11 @@ class Teller:
 
 def told(folder: Path) -> list[Activity]:
     """Return every engine's latest activity; an ended one is idle and holds nothing, but its energy stays spent."""
-    found = []
+    activities = []
     for path in sorted(folder.glob("activity-*.json")):
         with contextlib.suppress(OSError, ValueError):
             activity = Activity(**json.loads(path.read_text()))
             if not psutil.pid_exists(activity.pid):
                 activity = replace(activity, busy=False, memory_bytes=0)
-            found.append(activity)
-    return found
+            activities.append(activity)
+    return activities

@@ -52,21 +52,23 @@ class Following:
             self._fresh_s = now_s
             activities = told(folder())
             for index, card in enumerate(self._cards):
-                self._follow(card, [one for one in activities if one.card == index], now_s)
+                self._follow(card, [activity for activity in activities if activity.card == index], now_s)
 
     def _follow(self, card: FakeCard, engines: list[Activity], now_s: float) -> None:
-        busy = [one for one in engines if one.busy]
-        hot = self._state.hot and any(one.hot for one in busy)
-        card.utilisation_pct = round(min(100.0, sum(one.utilisation for one in busy)))
-        card.power_mw = round(1000 * (IDLE_W + sum(one.extra_w for one in busy)))
-        card.energy_mj = round(1000 * (IDLE_W * now_s + sum(one.energy_at(now_s) for one in engines)))
+        busy = [engine for engine in engines if engine.busy]
+        hot = self._state.hot and any(engine.hot for engine in busy)
+        card.utilisation_pct = round(min(100.0, sum(engine.utilisation for engine in busy)))
+        card.power_mw = round(1000 * (IDLE_W + sum(engine.extra_w for engine in busy)))
+        card.energy_mj = round(1000 * (IDLE_W * now_s + sum(engine.energy_at(now_s) for engine in engines)))
         card.sm_mhz = round(CLOCK * (SLOW_CLOCK if hot else 1.0)) if busy else IDLE_CLOCK
         card.memory_mhz = MEMORY_CLOCK if busy else 400
         card.temperature_c = (91 if hot else 62) if busy else 38
         card.reasons = (THERMAL if hot else 0) if busy else 1  # idle
-        card.pcie_rx_kb_s = card.pcie_tx_kb_s = sum(one.link_kb_s for one in busy)
-        card.memory_used = DRIVER_BYTES + sum(one.memory_bytes for one in engines) + (self._state.other_bytes or 0)
+        card.pcie_rx_kb_s = card.pcie_tx_kb_s = sum(engine.link_kb_s for engine in busy)
+        card.memory_used = (
+            DRIVER_BYTES + sum(engine.memory_bytes for engine in engines) + (self._state.other_bytes or 0)
+        )
         card.memory_used = min(card.memory_used, card.memory)
-        ours = [one.pid for one in engines if psutil.pid_exists(one.pid)]
+        ours = [engine.pid for engine in engines if psutil.pid_exists(engine.pid)]
         others = [int(pid) for pid in [os.environ.get(OTHER_PID)] if pid and self._state.other_bytes]
         card.pids = (*ours, *others)

@@ -74,8 +74,8 @@ def _find(target: Target, state: State | None) -> int:
     seen = _seen(state) if state is not None and state.found else []
     index = int(target.device.removeprefix("gpu:"))
     if index >= len(seen):
-        found = f"{len(seen)} GPU(s)" if seen else "no GPU, only the CPU"
-        raise CellFailed("error", f"There is no {target.device}: the made-up framework found {found}.")
+        visible = f"{len(seen)} GPU(s)" if seen else "no GPU, only the CPU"
+        raise CellFailed("error", f"There is no {target.device}: the made-up framework found {visible}.")
     if state is not None and state.capability >= (12, 0):
         raise CellFailed("error", "The made-up framework met CUDA_ERROR_INVALID_PTX at its first operation.")
     return seen[index]
@@ -242,8 +242,8 @@ class Engine(Trains):
             raise CellFailed("out_of_memory", f"There is not enough memory: {needed:,} bytes of {self._limit:,}.")
         if self._teller is None or self._state is None or self._card is None:
             return needed
-        beside = [one for one in told(folder()) if one.card == self._card and one.pid != os.getpid()]
-        used = DRIVER_BYTES + (self._state.other_bytes or 0) + sum(one.memory_bytes for one in beside)
+        beside = [engine for engine in told(folder()) if engine.card == self._card and engine.pid != os.getpid()]
+        used = DRIVER_BYTES + (self._state.other_bytes or 0) + sum(engine.memory_bytes for engine in beside)
         if needed > CARD_BYTES - used:
             raise CellFailed("out_of_memory", "The cell did not fit into memory: RESOURCE_EXHAUSTED (made up): "
                              f"OOM when allocating {needed:,} bytes on {target.device}")  # fmt: skip

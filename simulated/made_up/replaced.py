@@ -82,7 +82,7 @@ def _count_energy(module: Any) -> None:
 
     def number(path: Path) -> int | None:
         now_s = time.monotonic()
-        used_j = sum(one.energy_at(now_s) for one in told(folder()) if one.card == CPU)
+        used_j = sum(activity.energy_at(now_s) for activity in told(folder()) if activity.card == CPU)
         return round(1e6 * (PACKAGE_IDLE_W * now_s + used_j)) if path.name == "energy_uj" else 2**50
 
     module._number, module.ROOT = number, zone.parent

@@ -81,18 +81,18 @@ def _refusal(run: Run, workload: Workload) -> str | None:
     return None
 
 
-def build_noise_plan(run: Run, given: Mapping[str, Any], look: Callable[[str], Source]) -> Outcome[NoisePlan]:
+def build_noise_plan(run: Run, inputs: Mapping[str, Any], look: Callable[[str], Source]) -> Outcome[NoisePlan]:
     """Return the plan of the form's values, by field. ``run`` must have a plan that trains.
 
-    Beside the plan's fields ``given`` holds the ``device``, and in ``own`` if the user's data train. ``look`` inspects
+    Beside the plan's fields ``inputs`` holds the ``device``, and in ``own`` if the user's data train. ``look`` inspects
     the data at a path, as :func:`core.userdata.source.check_labelled` does.
     """
     assert run.plan is not None
     checks = Checks()
-    source = checks.attempt("data", lambda: _source(given["data"], look)) if given["own"] else None
-    values = checks.fields(NoisePlan, given) | {
+    source = checks.attempt("data", lambda: _source(inputs["data"], look)) if inputs["own"] else None
+    values = checks.fields(NoisePlan, inputs) | {
         "workload": run.plan.workload,
-        "target": Target(device=given["device"]),
+        "target": Target(device=inputs["device"]),
         "data": None if source is None else source.path,
         "run_id": run.id,
     }

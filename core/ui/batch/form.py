@@ -49,10 +49,10 @@ def noise(run: Run) -> None:
     with row.popover("Choices", icon=":material/tune:"):
         own, data = _task(wrong)
         with st.grid(2, min_column_width=160, gap="small"):
-            given = {"own": own, "data": data} | _training(run.plan.workload, wrong)
+            inputs = {"own": own, "data": data} | _training(run.plan.workload, wrong)
         wrong.here("plan")
     workload = run.plan.workload
-    outcome = build_noise_plan(run, given, lambda path: _look(path, workload.model_dump_json(), workload))
+    outcome = build_noise_plan(run, inputs, lambda path: _look(path, workload.model_dump_json(), workload))
     wrong.fill(outcome.errors)
     with place:
         page.NOISE_PAGE.start_button(outcome.plan, busy)

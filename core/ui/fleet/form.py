@@ -124,7 +124,7 @@ def _take(key: str) -> None:
 
 def collected(files: Sequence[tuple[str, bytes]]) -> FleetStudy:
     """Return the fleet run in a single file, else one made of all files' runs. Raises UserError."""
-    found: list[Found] = []
+    runs: list[Found] = []
     unread: list[str] = []
     for name, data in files:
         try:
@@ -140,15 +140,15 @@ def collected(files: Sequence[tuple[str, bytes]]) -> FleetStudy:
             if len(files) == 1:
                 return record
             names = {machine.run_id: machine.name for machine in record.machines}
-            found += [Found(PurePath(name), run, names.get(run.id, "")) for run in record.runs]
+            runs += [Found(PurePath(name), run, names.get(run.id, "")) for run in record.runs]
         elif isinstance(record, Run):
-            found.append(Found(PurePath(name), record))
+            runs.append(Found(PurePath(name), record))
         else:
             unread.append(f"{clean(name)} holds a {kind.noun if kind else 'study'}, which has no part in a fleet run.")
-    return collect(found, unread=unread)
+    return collect(runs, unread=unread)
 
 
 def _said() -> None:
-    if said := st.session_state.pop(SAID, None):
-        kind, text = said
+    if message := st.session_state.pop(SAID, None):
+        kind, text = message
         (st.error if kind == "error" else st.success)(plain(text))

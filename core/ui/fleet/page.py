@@ -55,15 +55,15 @@ def _live() -> None:
     study, ended = snapshot.record, curves_of(snapshot.record)
     result.show(study, ended, "fleet-live")
     try:
-        found = Parts(f"{snapshot.id}-live", study, ended, Asked())
+        parts = Parts(f"{snapshot.id}-live", study, ended, Asked())
     except UserError:
         st.caption("The comparison begins when two machines have ended.")
         return
-    st.markdown(f"**So far:** {plain(found.sentence)}")
+    st.markdown(f"**So far:** {plain(parts.sentence)}")
 
 
 def _result(study_id: str, study: FleetStudy, head: DeltaGenerator) -> None:
-    said, fields = st.container(), st.container()
+    verdict_place, fields = st.container(), st.container()
     curves = curves_of(study)
     try:
         names = compared(study, curves)
@@ -74,7 +74,7 @@ def _result(study_id: str, study: FleetStudy, head: DeltaGenerator) -> None:
         _without(study_id, study, head, str(error))
         return
     frame.show(
-        QUESTION, _inside(said, parts.verdict), parts.picture, notes=parts.notes, evidence=parts.evidence(),
+        QUESTION, _inside(verdict_place, parts.verdict), parts.picture, notes=parts.notes, evidence=parts.evidence(),
         share=parts.share, head=head,
     )  # fmt: skip
 

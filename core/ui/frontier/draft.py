@@ -66,22 +66,22 @@ def usual_range(family: str, axis: Axis) -> AxisRange:
     return AxisRange(max(choice.low, choice.default // 16), min(choice.high, 4 * choice.default), USUAL_WIDTHS)
 
 
-def build_plan(given: Mapping[str, Any]) -> FrontierOutcome:
+def build_plan(inputs: Mapping[str, Any]) -> FrontierOutcome:
     """Return the plan of the form's values, by field.
 
     ``sizes`` are the family's choices except depth and width, ``ranges`` those of the axes, ``targets`` fields of
     Targets, ``point`` the user's own depth, width and batch, each None if left empty. Other places of errors: each
     size, each axis and its fields, target 0, target 1.
     """
-    checks, family = Checks(), given["family"]
-    sizes = checked_sizes(checks, fixed_choices(family), given["sizes"])
-    attempted = {axis: _values(checks, family, axis, given["ranges"][axis]) for axis in AXES}
+    checks, family = Checks(), inputs["family"]
+    sizes = checked_sizes(checks, fixed_choices(family), inputs["sizes"])
+    attempted = {axis: _values(checks, family, axis, inputs["ranges"][axis]) for axis in AXES}
     values = {axis: value for axis, value in attempted.items() if value is not None}
     if sizes is not None and "depth" in values and "width" in values:
         values["width"] = buildable_widths(family, sizes, values["depth"][0], values["width"])
-    data = {name: given[name] for name in ("family", "mode", "optimizer")}
-    data |= {"targets": checked_targets(checks, given["targets"])} | checks.fields(FrontierPlan, given)
-    data["point"] = checks.attempt("point", lambda: _point(given["point"], values))
+    data = {name: inputs[name] for name in ("family", "mode", "optimizer")}
+    data |= {"targets": checked_targets(checks, inputs["targets"])} | checks.fields(FrontierPlan, inputs)
+    data["point"] = checks.attempt("point", lambda: _point(inputs["point"], values))
     if not checks.errors and sum(len(value) > 1 for value in values.values()) < 2:
         checks.errors["plan"] = (
             "A map needs two axes with more than one value. For batch sizes alone there is the page Sweep."
@@ -94,16 +94,16 @@ def build_plan(given: Mapping[str, Any]) -> FrontierOutcome:
     return FrontierOutcome(plan=plan, errors=checks.errors, values=values)
 
 
-def _values(checks: Checks, family: str, axis: Axis, given: AxisRange) -> tuple[int, ...] | None:
+def _values(checks: Checks, family: str, axis: Axis, limits: AxisRange) -> tuple[int, ...] | None:
     """Return the values of an axis; its own place of errors is for those that conflict."""
-    made = [checks.field(field, value) for field, value in zip(axis_fields(family, axis), given, strict=True)]
+    made = [checks.field(field, value) for field, value in zip(axis_fields(family, axis), limits, strict=True)]
     return None if None in made else checks.attempt(axis, lambda: log_spaced(*made))
 
 
-def _point(given: tuple[int | None, int | None, int | None], values: dict[Axis, tuple[int, ...]]) -> Setting | None:
-    depth, width, batch = given
+def _point(place: tuple[int | None, int | None, int | None], values: dict[Axis, tuple[int, ...]]) -> Setting | None:
+    depth, width, batch = place
     if depth is None or width is None or batch is None:
-        if any(value is not None for value in given):
+        if any(value is not None for value in place):
             raise UserError("Your operating point needs depth, width and batch, or none of them.")
         return None
     point = Setting(depth, width, batch)

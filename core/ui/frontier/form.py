@@ -32,12 +32,12 @@ def show(busy: str | None, top: Any) -> FrontierPlan | None:
     family, sizes = _network(wrong)
     ranges, below = _ranges(family, wrong)
     mode, optimizer = mode_fields("frontier")
-    given: dict[str, Any] = {"family": family, "sizes": sizes, "ranges": ranges, "mode": mode, "optimizer": optimizer}
-    given["targets"] = two_targets("frontier_", here, wrong)
-    given["point"] = _point(family, wrong)
-    given["budget_s"] = wrong.plan_field(fields_of(FrontierPlan)["budget_s"], "frontier")
+    inputs: dict[str, Any] = {"family": family, "sizes": sizes, "ranges": ranges, "mode": mode, "optimizer": optimizer}
+    inputs["targets"] = two_targets("frontier_", here, wrong)
+    inputs["point"] = _point(family, wrong)
+    inputs["budget_s"] = wrong.plan_field(fields_of(FrontierPlan)["budget_s"], "frontier")
     wrong.here("plan")
-    outcome = build_plan(given)
+    outcome = build_plan(inputs)
     if outcome.plan is not None:
         st.caption(plain(grid_words(outcome.plan)))
     wrong.fill(outcome.errors)

@@ -59,20 +59,20 @@ def before(study: PipelinePlan | None) -> None:
         st.caption(RANDOM_BESIDE)
 
 
-def build_study(given: Mapping[str, Any], look: Callable[[str], Source]) -> Outcome[PipelinePlan]:
+def build_study(inputs: Mapping[str, Any], look: Callable[[str], Source]) -> Outcome[PipelinePlan]:
     """Return the plan of the form's values, by field; those of the tf.data pipeline stand beside the plan's.
 
     ``look`` inspects the data at a path, as :func:`core.userdata.source.check_data` does.
     """
     checks = Checks()
-    workload = checked_workload(checks, **given["workload"])
-    source = checks.attempt("data", lambda: _source(given["data"], workload, look))
+    workload = checked_workload(checks, **inputs["workload"])
+    source = checks.attempt("data", lambda: _source(inputs["data"], workload, look))
     data = None if source is None else source.path
-    base = {"kind": "tfdata"} | checks.fields(Pipeline, given) | {"data": data}
+    base = {"kind": "tfdata"} | checks.fields(Pipeline, inputs) | {"data": data}
     values = {
         "workload": workload,
-        "target": checks.attempt("target", lambda: Target(**given["target"])),
-        **checks.fields(PipelinePlan, given),
+        "target": checks.attempt("target", lambda: Target(**inputs["target"])),
+        **checks.fields(PipelinePlan, inputs),
     }
     return checks.outcome("preprocess_python", lambda: PipelinePlan.model_validate(values | {"base": base}), source)
 
@@ -98,16 +98,16 @@ def form(busy: str | None, top: Any) -> PipelinePlan | None:
     """
     here = machine.devices()
     wrong = Places()
-    given = {"workload": workload_fields(wrong)}
+    inputs = {"workload": workload_fields(wrong)}
     st.markdown("**Target**")
     targets = here.default_targets()
     usual = targets[1] if here.has_gpu else targets[0].model_copy(update={"threads": None})
-    given["target"] = target_fields("pipeline", usual, here)
+    inputs["target"] = target_fields("pipeline", usual, here)
     wrong.here("target")
-    given["batch"] = wrong.plan_field(PLAN["batch"], "pipeline")
+    inputs["batch"] = wrong.plan_field(PLAN["batch"], "pipeline")
     pipeline, below_path = _pipeline(wrong)
-    given["budget_s"] = wrong.plan_field(PLAN["budget_s"], "pipeline")
-    outcome = build_study(given | pipeline, _look)
+    inputs["budget_s"] = wrong.plan_field(PLAN["budget_s"], "pipeline")
+    outcome = build_study(inputs | pipeline, _look)
     if outcome.source is not None:
         below_path.success(plain(f"{outcome.source.name}: {outcome.source.words}."), icon=":material/folder_open:")
     wrong.fill(outcome.errors)
@@ -122,17 +122,17 @@ def _pipeline(wrong: Places) -> tuple[dict[str, Any], Any]:
     data = wrong.plan_field(INPUT["data"], "pipeline", placeholder="/data/train.npz")
     below_path = st.empty()
     left, right = st.columns(2)
-    given = {"data": data}
+    inputs = {"data": data}
     for name, options, column in (("prefetch", PREFETCH, left), ("parallel_calls", CALLS, right)):
         with column:
-            given[name] = wrong.plan_field(INPUT[name], "pipeline", options, index=len(options) - 1)
+            inputs[name] = wrong.plan_field(INPUT[name], "pipeline", options, index=len(options) - 1)
     own = bool(data.strip())
-    given["preprocess_us"] = wrong.plan_field(
+    inputs["preprocess_us"] = wrong.plan_field(
         INPUT["preprocess_us"], "pipeline", value=0.0 if own else DEFAULT_BASE.preprocess_us,
         key=f"pipeline_cost_{'own' if own else 'random'}",
     )  # fmt: skip
-    given["preprocess_python"] = wrong.plan_field(INPUT["preprocess_python"], "pipeline")
-    return given, below_path
+    inputs["preprocess_python"] = wrong.plan_field(INPUT["preprocess_python"], "pipeline")
+    return inputs, below_path
 
 
 def _says(plan: PipelinePlan) -> str:

@@ -49,21 +49,21 @@ def targets_of(gpus: Sequence[str], devices: int) -> tuple[Target, ...]:
     return LOGICAL if devices == TRY_OUT else of_counts(gpus, doubling(devices))
 
 
-def build_study(given: Mapping[str, Any], missing: Mapping[str, str] = MappingProxyType({})) -> Outcome[ScalingPlan]:
+def build_study(inputs: Mapping[str, Any], missing: Mapping[str, str] = MappingProxyType({})) -> Outcome[ScalingPlan]:
     """Return the plan of the form's values, by field.
 
     Args:
-        given: Beside the plan's fields ``workload`` (arguments of :func:`core.ui.checks.checked_workload`), ``way``
+        inputs: Beside the plan's fields ``workload`` (arguments of :func:`core.ui.checks.checked_workload`), ``way``
             (fields that all targets share), ``gpus`` (this machine's usable ones) and ``devices`` (the maximum number
             measured). ``batches`` are the smallest and the largest.
         missing: A sentence for each framework that is not installed here.
     """
-    checks, way = Checks(), given["way"]
-    values = checks.fields(ScalingPlan, given) | {"workload": checked_workload(checks, **given["workload"])}
+    checks, way = Checks(), inputs["way"]
+    values = checks.fields(ScalingPlan, inputs) | {"workload": checked_workload(checks, **inputs["workload"])}
     if way["framework"] in missing:
         checks.errors["framework"] = missing[way["framework"]]
-    targets = checks.attempt("devices", lambda: _targets(targets_of(given["gpus"], given["devices"]), way))
-    grid = checks.grid(RANGE, *given["batches"])
+    targets = checks.attempt("devices", lambda: _targets(targets_of(inputs["gpus"], inputs["devices"]), way))
+    grid = checks.grid(RANGE, *inputs["batches"])
     if targets is not None and grid is not None:
         values |= {"targets": targets, "batches": checks.attempt("batches", lambda: shared_grid(grid, targets))}
     return checks.outcome("batches", lambda: ScalingPlan.model_validate(values))
@@ -90,9 +90,9 @@ def show(busy: str | None, top: Any) -> ScalingPlan | None:
     with st.grid(2, min_column_width=120, gap="small"):
         batches = [wrong.plan_field(field, "scaling") for field in RANGE]
     wrong.here("batches")
-    given = {"workload": workload, "gpus": gpus, "devices": devices, "way": way, "batches": batches}
-    given["budget_s"] = wrong.plan_field(fields_of(ScalingPlan)["budget_s"], "scaling")
-    outcome = build_study(given, missing)
+    inputs = {"workload": workload, "gpus": gpus, "devices": devices, "way": way, "batches": batches}
+    inputs["budget_s"] = wrong.plan_field(fields_of(ScalingPlan)["budget_s"], "scaling")
+    outcome = build_study(inputs, missing)
     wrong.fill(outcome.errors)
     with top:
         PAGE.form_button(outcome, busy, _says, label=TRY_BUTTON if devices == TRY_OUT else PAGE.button)

@@ -43,10 +43,10 @@ def needs_two() -> None:
     gpus = machine.devices().usable_gpus
     if len(gpus) > 1:
         return
-    found = "has one GPU that can be used" if gpus else "has no GPU that can be used"
+    gpus_here = "has one GPU that can be used" if gpus else "has no GPU that can be used"
     st.info(
         plain(
-            f"A scaling study needs two devices, and this machine {found}. Run the command scaling where there are "
+            f"A scaling study needs two devices, and this machine {gpus_here}. Run the command scaling where there are "
             "several and import its file here. Logical CPUs of this machine try the study out; they share its cores "
             "and show no speed."
         ),

@@ -27,23 +27,26 @@ class SweepOutcome(Outcome[SweepPlan]):
 
 
 def build(
-    given: Mapping[str, Any], available_bytes: int, limited: str = "", missing: Mapping[str, str] = MappingProxyType({})
+    inputs: Mapping[str, Any],
+    available_bytes: int,
+    limited: str = "",
+    missing: Mapping[str, str] = MappingProxyType({}),
 ) -> SweepOutcome:
     """Return the plan of the form's values, by field, checked against a machine's free memory (:func:`check_fits`).
 
-    Beside the plan's fields ``given`` holds the arguments of :func:`core.ui.checks.checked_workload`; ``batches`` is
+    Beside the plan's fields ``inputs`` holds the arguments of :func:`core.ui.checks.checked_workload`; ``batches`` is
     ("range", low, high) or ("list", text). ``missing`` has a sentence for each framework that is not installed here.
     Other places of errors: target 0, target 1, …, low, high, memory, and those of workload and pipeline.
     """
     checks = Checks()
-    workload = checked_workload(checks, **{name: given[name] for name in WORKLOAD if name in given})
-    proposed = {"budget_s"} if given["budget_s"] is None else set()
-    values = checks.fields(SweepPlan, {name: value for name, value in given.items() if name not in proposed})
+    workload = checked_workload(checks, **{name: inputs[name] for name in WORKLOAD if name in inputs})
+    proposed = {"budget_s"} if inputs["budget_s"] is None else set()
+    values = checks.fields(SweepPlan, {name: value for name, value in inputs.items() if name not in proposed})
     values |= {
         "workload": workload,
-        "targets": checked_targets(checks, given["targets"], workload, missing),
-        "batches": _batches(checks, given["batches"]),
-        "pipeline": _pipeline(checks, given["pipeline"]),
+        "targets": checked_targets(checks, inputs["targets"], workload, missing),
+        "batches": _batches(checks, inputs["batches"]),
+        "pipeline": _pipeline(checks, inputs["pipeline"]),
     }
     return _planned(checks, values, available_bytes, limited)
 

@@ -56,11 +56,11 @@ def show(busy: str | None, card: CardField, top: Any = None) -> None:
     top = top or st.container(gap="xsmall")
     settings.follow(here)
     wrong, places = Places(), [st.container() for _ in range(2)]
-    said = settings.differences()
+    changed = settings.differences()
     if name_of_card := card.name():
-        said.append(f"against a modelled {name_of_card}")
+        changed.append(f"against a modelled {name_of_card}")
     targets_place = st.container()
-    label = plain(f"More: {', '.join(said) or 'as proposed'}")
+    label = plain(f"More: {', '.join(changed) or 'as proposed'}")
     folded = st.expander(label, icon=":material/tune:", key="form_more")  # its key keeps it open when its label changes
     with folded:
         sizes_place = st.container()
@@ -78,8 +78,8 @@ def show(busy: str | None, card: CardField, top: Any = None) -> None:
     with targets_place:
         targets = TargetRows(here, mode, wrong, missing)
     recurrent = st.empty()
-    given = {"targets": targets.chosen, "batches": batches, "mode": mode, "optimizer": optimizer} | network | more
-    outcome = build(given, available_memory_bytes(), machine.now().limited_words, missing)
+    inputs = {"targets": targets.chosen, "batches": batches, "mode": mode, "optimizer": optimizer} | network | more
+    outcome = build(inputs, available_memory_bytes(), machine.now().limited_words, missing)
     targets.finish(outcome.targets, outcome.workload)
     if outcome.workload is not None and (why := not_modelled(outcome.workload)) is not None:
         about_network.info(plain(why), icon=":material/visibility_off:")

@@ -83,35 +83,35 @@ def read(query: Mapping[str, Sequence[str]], usual: SweepPlan) -> tuple[SweepPla
 
     Raises UserError with the reason why the address cannot be used.
     """
-    given = {field: list(values) for field, values in query.items() if field in FIELDS}
-    for field, values in given.items():
+    values_of = {field: list(values) for field, values in query.items() if field in FIELDS}
+    for field, values in values_of.items():
         if any(len(value) > MAX_VALUE or not value.isprintable() for value in values):
             raise UserError(f"it has a value of “{field}” that is too long or cannot be shown")
         if field != "target" and len(values) > 1:
             raise UserError(f"it gives “{field}” more than once")
     try:
-        return _plan({field: values[-1] for field, values in given.items()}, given.get("target"), usual)
+        return _plan({field: values[-1] for field, values in values_of.items()}, values_of.get("target"), usual)
     except ValidationError as error:
         raise UserError(explain(error)) from None
     except ValueError as error:
         raise UserError(str(error)) from None
 
 
-def _plan(one: Mapping[str, str], targets: Sequence[str] | None, usual: SweepPlan) -> tuple[SweepPlan, str]:
+def _plan(query: Mapping[str, str], targets: Sequence[str] | None, usual: SweepPlan) -> tuple[SweepPlan, str]:
     values = {name: getattr(usual, name) for name in SweepPlan.model_fields}
     work = {name: getattr(usual.workload, name) for name in ("network", "mode", "optimizer")}
-    if "network" in one:
-        work["network"] = network_from_name(one["network"])
-    work |= {name: one[name] for name in ("mode", "optimizer") if name in one}
+    if "network" in query:
+        work["network"] = network_from_name(query["network"])
+    work |= {name: query[name] for name in ("mode", "optimizer") if name in query}
     values["workload"] = work
     if targets is not None:
         values["targets"] = tuple(map(_target, targets))
-    if "batches" in one:
-        values["batches"] = parse_batches(one["batches"])
-    if "input" in one:
-        values["pipeline"] = _input(one["input"])
-    values |= {field.name: _value(field, one[field.key]) for field in WRITTEN_FIELDS if field.key in one}
-    return SweepPlan.model_validate(values), one.get("name", "")[:MAX_NAME]
+    if "batches" in query:
+        values["batches"] = parse_batches(query["batches"])
+    if "input" in query:
+        values["pipeline"] = _input(query["input"])
+    values |= {field.name: _value(field, query[field.key]) for field in WRITTEN_FIELDS if field.key in query}
+    return SweepPlan.model_validate(values), query.get("name", "")[:MAX_NAME]
 
 
 def _target(text: str) -> Target:
@@ -180,13 +180,13 @@ def usual_plan(here: machine.Machine) -> SweepPlan:
 
 def follow(here: machine.Machine) -> None:
     """Put the settings of the address into the fields, or say in one sentence why not."""
-    asked = {field: tuple(st.query_params.get_all(field)) for field in FIELDS if field in st.query_params}
-    if asked in st.session_state.get(WRITTEN, []) and not _went_back():
+    query = {field: tuple(st.query_params.get_all(field)) for field in FIELDS if field in st.query_params}
+    if query in st.session_state.get(WRITTEN, []) and not _went_back():
         return
-    if not asked and not _went_back():
+    if not query and not _went_back():
         return
     try:
-        plan, name = read(asked, usual_plan(here))
+        plan, name = read(query, usual_plan(here))
         _put(plan, name, here)
     except UserError as error:
         why = str(error).rstrip(".")
@@ -265,4 +265,4 @@ def differences() -> list[str]:
     if now["form_prefetch"] not in PREFETCH:
         changed -= {f"form_{name}" for name in INPUT if name != "prefetch"}
     family = st.session_state.get("form_family", FIRST_FAMILY)
-    return [*changed_sizes(family), *(said for key, said in words.items() if key in changed and said)]
+    return [*changed_sizes(family), *(word for key, word in words.items() if key in changed and word)]
