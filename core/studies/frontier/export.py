@@ -63,9 +63,9 @@ def frontier_text(answer: FrontierAnswer) -> str:
     study, plan = answer.study, answer.study.plan
     held = plan.held_axis
     plane = slice_of(answer, held, getattr(answer.at, held))
-    said = [part.sentence for part in answer.readings if part.sentence not in answer.sentence]
+    further = [part.sentence for part in answer.readings if part.sentence not in answer.sentence]
     first, second = plan.names
-    lines = [answer.sentence, *said, ""]
+    lines = [answer.sentence, *further, ""]
     lines.append(f"Speed-up of {second} over {first} at {held} {plane.value:,.0f}; above 1 means faster.")
     lines.append("* measured there, the others interpolated; ? not clear which is faster.")
     lines += [*_map(answer, plane), ""]
