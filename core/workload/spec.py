@@ -302,7 +302,7 @@ class Pipeline(Frozen):
         parts += [name for name in ("cache", "shuffle") if getattr(self, name)]
         if self.preprocess_us:
             how = " in Python" if self.preprocess_python else ""
-            parts.append(f"{self.preprocess_us:g} µs a sample preprocessing{how}")
+            parts.append(f"{self.preprocess_us:g} µs per sample preprocessing{how}")
         if self.data is not None:
             parts.append(f"own data ({PurePath(self.data).name})")
         return "tf.data, " + ", ".join(parts)
