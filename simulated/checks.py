@@ -44,7 +44,7 @@ def check_machine(
         ratio = ratios if isinstance(ratios, float) else ratios.get(request.batch, 1.0)
         return factor * STEP.step_ms(request.batch) * (ratio if index else 1.0)
 
-    machine.step_ms = step_ms  # type: ignore[method-assign]
+    machine.step_ms = step_ms  # type: ignore[assignment, method-assign]
     return machine
 
 
@@ -64,6 +64,7 @@ def stored_code(entry: str, folder: str) -> Run:
     entry_facts = {"entry": entry, "folder": folder, "sample_shape": (6,), "outputs": 3}
     code = Code.model_validate(entry_facts | {"counts": [{"name": "dense", "input_gradient_flops": 0} | layer]})
     run = make_run()
+    assert run.plan is not None
     return planned(run, workload=run.plan.workload.model_copy(update={"network": code}))
 
 

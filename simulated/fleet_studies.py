@@ -46,7 +46,7 @@ def make_fleet(
 
     ``absent`` more machines were lost.
     """
-    targets = second or [None] * len(shapes)
+    targets: Sequence[tuple[float, float] | None] = second or [None] * len(shapes)
     runs = tuple(
         machine_run(n, shape, other, batches) for n, (shape, other) in enumerate(zip(shapes, targets, strict=True))
     )

@@ -94,6 +94,7 @@ def make_curve(
 ) -> CardCurve:
     """Return a modelled curve with an error from exp(log_low) ≤ 1 to exp(log_high) ≥ 1 at every batch."""
     run = make_run()
+    assert run.plan is not None
     parts = predict(CARD, run.plan.workload, Target(device="gpu:0"), 1, make_costs().host, constants())
     points: list[Modelled | Withheld] = []
     for batch in batches:
@@ -119,7 +120,8 @@ def cpu_run(
     rounds: int = 2,
 ) -> Run:
     """Make a run whose target 0 takes exp(offset) times the true step time per process; target 1 is twice as slow."""
-    made, processes = [], []
+    made: list[Round] = []
+    processes: list[Process] = []
     for process, offset in enumerate(offsets):
         processes += [
             Process(index=process, target=target, pid=1 + process, startup_ms=1.0, device="CPU:0") for target in (0, 1)

@@ -78,7 +78,7 @@ def simulated(curves: tuple[Curve, ...], noise: NoiseModel, seed: int) -> Machin
 def measured(machine: Machine, budget_s: float, **options: Any) -> Run:
     """Measure a sweep of targets with equal places, one per curve."""
     count = len(machine.curves)
-    changes = {"targets": ONE_CORE[:count], "budget_s": budget_s, "trace": False}
+    changes: dict[str, Any] = {"targets": ONE_CORE[:count], "budget_s": budget_s, "trace": False}
     return sweep(machine, plan(count=count, **changes), interference=machine.interference(), **options)
 
 

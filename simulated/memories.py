@@ -61,6 +61,7 @@ class MemoryMachine:
         self, targets: tuple[Target, ...], deadline_s: float, *_: object, limit_bytes: int | None = None
     ) -> tuple[MemoryWorker, ...]:
         assert deadline_s > 0
+        assert limit_bytes is not None
         self.clock.advance(self.startup_s)
         if limit_bytes < BASELINE:
             raise WorkerLost("out_of_memory", "The worker ran out of memory while starting.")
@@ -90,7 +91,7 @@ class MemoryWorker(SimulatedWorker):
     """One worker of a :class:`MemoryMachine`; it prepares one cell and is closed."""
 
     def __init__(self, machine: MemoryMachine, target: Target, limit_bytes: int) -> None:
-        self._machine = self.machine = machine
+        self._machine = self.machine = machine  # type: ignore[assignment]
         self.limit_bytes, self._closed = limit_bytes, False
         self.ready = Ready(pid=1, startup_ms=1e3 * machine.startup_s, device=str(target), memory_bytes=BASELINE)
 

@@ -303,8 +303,9 @@ class SimulatedInterference:
 
     def sample(self, *_: object) -> Interference:
         before, self._before = self._before, self._seen()
-        more = (now - then for now, then in zip(self._before, before, strict=True))
-        elapsed_s, others_s, waited_s = self._window = tuple(map(sum, zip(self._window, more, strict=True)))
+        passed = zip(self._window, self._before, before, strict=True)
+        elapsed_s, others_s, waited_s = (window + now - then for window, now, then in passed)
+        self._window = elapsed_s, others_s, waited_s
         if elapsed_s < SAMPLE_EVERY_S:
             return self._last
         self._window = (0.0, 0.0, 0.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 
@@ -165,7 +166,7 @@ class SimulatedTrainer:
         return INITIAL_LOSS * 0.5 ** (self._step / (self.minimal_steps * (1 + self.noise / max(1, self._batch))))
 
     def ask(self, request: Request[R], deadline_s: float) -> R:
-        reply: R = getattr(self, request.kind)(request, deadline_s)
+        reply: R = getattr(self, cast(Any, request).kind)(request, deadline_s)
         return reply
 
     def open_training(self, request: OpenTraining, deadline_s: float) -> TrainingOpened:

@@ -106,6 +106,7 @@ def on_card(run: Run, name: str = "Tesla T4", **changes: Any) -> Any:
     run = planned(run, **{"targets": (Target(threads=1), Target(device="gpu:0"))} | changes)
     gpus = (Gpu(name=name),) if name else ()
     processes = tuple(p.model_copy(update={"device_name": name if p.target else ""}) for p in run.processes)
+    assert run.environment is not None
     environment = run.environment.model_copy(update={"gpus": gpus})
     return run.model_copy(update={"environment": environment, "processes": processes})
 

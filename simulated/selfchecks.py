@@ -104,7 +104,8 @@ class Device:
         return tuple((ms * np.exp(self.rng.normal(0, self.noise, count))).tolist())
 
     def check(self, **changes: Any) -> SelfCheck:
-        tools = tools_for(self, **({"interference": Neighbours(self.fault), "meter": Watched(self.fault)} | changes))
+        usual: dict[str, Any] = {"interference": Neighbours(self.fault), "meter": Watched(self.fault)}
+        tools = tools_for(self, **usual | changes)
         with patch(REFUSAL, lambda _: ()):  # the real one would inspect this machine's own cards
             return run_self_check(tools, SelfCheckPlan(self.target))
 
@@ -200,8 +201,9 @@ class CheckedWorker:
         parts = {"compute_ms": 0.7 * profiled, "launch_ms": 0.3 * profiled}
         summed = StepParts(step_ms=profiled, **parts)
         if fault == "parts do not sum":
-            summed = StepParts.model_construct(**dict.fromkeys((f"{p}_ms" for p in PARTS), 0.0) | parts
-                                               | {"step_ms": profiled, "launch_ms": 0.2 * profiled})  # fmt: skip
+            wrong: dict[str, Any] = dict.fromkeys((f"{p}_ms" for p in PARTS), 0.0)
+            wrong |= parts | {"step_ms": profiled, "launch_ms": 0.2 * profiled}
+            summed = StepParts.model_construct(**wrong)
         gpu = self._device.target.is_gpu
         device = {"kernels elsewhere": "GPU:1", "trace of the CPU": "CPU"}.get(fault, "GPU:0" if gpu else "CPU")
         busy = {"union too long": 1.2, "union not compute": 0.5}.get(fault, 0.7) * profiled * steps

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -252,7 +252,7 @@ class SimulatedWorker:
     def ask(self, request: Request[R], deadline_s: float) -> R:
         begin_s = self._machine.clock.now_s()
         try:
-            reply: R = getattr(self, request.kind)(request, deadline_s)
+            reply: R = getattr(self, cast(Any, request).kind)(request, deadline_s)
         except WorkerLost as error:
             if error.outcome == "hung":
                 self._machine.clock.time_s = begin_s + deadline_s
@@ -270,8 +270,9 @@ class SimulatedWorker:
         offset = self._of_batch[request.batch] + machine.noise.prepared(machine.rng)
         step_ms = machine.step_ms(self._target, self._runs_on, request)
         self._cells[request.batch, request.slot] = offset, step_ms
-        several = isinstance(machine.law, Mirrored) and self._runs_on.replicas > 1 and request.workload.training
-        exchange_ms = machine.law.exchange(request.workload, self._runs_on) if several else None
+        exchange_ms = None
+        if isinstance(machine.law, Mirrored) and self._runs_on.replicas > 1 and request.workload.training:
+            exchange_ms = machine.law.exchange(request.workload, self._runs_on)
         self._exchange_ms[request.batch, request.slot] = exchange_ms
         runs_as = expected(request.workload.network, request.variant or self._runs_on)
         block_ms = request.block_ms or (CPU_BLOCK_MS if self._runs_on.on_cpu else GPU_BLOCK_MS)

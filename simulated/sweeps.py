@@ -25,15 +25,18 @@ class MemoryRecorder:
         self.begun = run
 
     def record(self, run_id: str, records: tuple[Any, ...]) -> None:
+        assert self.begun is not None
         assert run_id == self.begun.id
         for record in records:
             (self.rounds if isinstance(record, Round) else self.others).append(record)
 
     def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:
+        assert self.begun is not None
         assert run_id == self.begun.id
         self.finished = (status, elapsed_s)
 
     def delete(self, run_id: str) -> None:
+        assert self.begun is not None
         assert run_id == self.begun.id
         self.deleted = True
 

@@ -8,6 +8,6 @@ from simulated.kinds import Case
 CASE = Case(
     study=lambda: make_fleet(batches=(1, 8, 64)),
     small=lambda: make_fleet(((0.3, 0.02), (0.5, 0.008)), batches=(4, 32, 256)),
-    on_gpu=lambda: FleetPlan(sweep=sweeps.plan()),
+    on_gpu=lambda: FleetPlan(sweep=sweeps.plan(), prices={}),
     gpus=(),  # a fleet run measures on other machines
 )

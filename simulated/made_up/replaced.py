@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from simulated.made_up.states import CPU_NAME, folder, present
 
@@ -65,7 +66,7 @@ class Replaced:
 def _put_cards(real: Any) -> None:
     from simulated.made_up.cards import make_nvml  # imports the real module, loaded by now
 
-    sys.modules[NVML] = make_nvml(real)
+    sys.modules[NVML] = cast(ModuleType, make_nvml(real))
 
 
 def _name_cpu(module: Any) -> None:
