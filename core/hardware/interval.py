@@ -253,10 +253,10 @@ def region_of(parts: ModelledParts) -> Region:
 def family_of(workload: Workload) -> Family:
     """Classify the workload's network by its layers."""
     kinds = {op.kind for op in ops_of(workload, Target(device="gpu:0"), 1)}
+    if "recurrent" in kinds:  # first, since its kernels decide the step
+        return "recurrent"
     if "attention" in kinds:
         return "transformer"
-    if "recurrent" in kinds:
-        return "recurrent"
     if kinds & CONVOLUTIONS:
         return "cnn"
     return "dense" if kinds <= DENSE_KINDS and not isinstance(workload.network, Code) else "other"

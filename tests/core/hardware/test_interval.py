@@ -3,6 +3,7 @@ import math
 import pytest
 
 from core.hardware.catalogue import catalogue
+from core.hardware.compare import not_modelled
 from core.hardware.host import USUAL
 from core.hardware.interval import (
     REGION_WORDS,
@@ -19,8 +20,10 @@ from core.hardware.interval import (
     thin_evidence,
 )
 from core.hardware.model import ModelledParts
-from core.workload.spec import Target
+from core.networks.families.own import Own
+from core.workload.spec import Target, Workload
 from simulated.hardware import GPU, XLA, flat_errors, plain_constants, round_card, settings_of, steady_host, workload
+from simulated.keras_files import called, functional, layer, source, text
 
 KNOWN = {"model": plain_constants(), "known": flat_errors()}
 LAUNCH, WORK = 1, 65_536
@@ -175,6 +178,17 @@ def test_a_step_is_limited_by_the_largest_of_overhead_traffic_and_arithmetic() -
 )
 def test_families_follow_from_the_layers(network: str, family: str) -> None:
     assert family_of(workload(network)) == family
+
+
+def test_a_network_with_recurrent_layers_and_attention_counts_as_recurrent() -> None:
+    layers = (
+        source(12, 8), layer("LSTM", "states", "image", units=8, return_sequences=True),
+        layer("MultiHeadAttention", "heads", called("states", "states"), num_heads=2, key_dim=4),
+        layer("GlobalAveragePooling1D", "mean", "heads"), layer("Dense", "out", "mean", units=3),
+    )  # fmt: skip
+    network = Own.from_file(text(functional(*layers)), "both.json")
+    assert family_of(Workload(network=network)) == "recurrent"
+    assert not_modelled(Workload(network=network)) is not None
 
 
 def test_every_card_of_the_catalogue_gets_a_number_or_a_reason() -> None:
