@@ -72,4 +72,4 @@ def test_pages_that_need_a_plan_say_so_of_a_published_run(engine: Any) -> None:
 def test_method_leads_there(engine: Any) -> None:
     assert engine
     at = open_page("method")
-    says(at, "Published: ", "published curves of")
+    says(at, "**published** ", "published curves of")
