@@ -30,7 +30,7 @@ HOSTS = ("weak", "desktop", "server")
 RECENT = {"recent_desktop": "desktop", "recent_server": "server"}
 """Kinds of hosts of 2020 and later, as a share of the older ones of that sort."""
 
-GENERATIONS = ("Turing", "Ampere", "Ampere, HBM", "Ada", "Hopper, HBM", "Blackwell", "Blackwell, HBM")
+GENERATIONS = ("Turing", "Ampere", "Ampere, HBM", "Ada", "Hopper", "Blackwell", "Blackwell, HBM")
 GENERATION_PARTS = ("dense", "convolution", "bandwidth")
 LEAST_OF = {"dense": 0.75, "convolution": 0.3, "bandwidth": 0.3}
 """Products of matrices were measured by themselves: no generation reaches less than three quarters of the best."""

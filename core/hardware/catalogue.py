@@ -85,6 +85,8 @@ class CardPrice(Frozen):
 class _CardFacts(Frozen):
     """The facts of a card, whoever states them.
 
+    ``architecture``: the generation, with ``, HBM`` where it has another chip for data centres, whose tensor cores and
+    memory behave differently (Ampere: A100; Blackwell: B200).
     ``fp32_tflops``: outside tensor cores. ``tf32_tflops`` and ``half_tflops`` (fp16 or bf16): on tensor cores, dense,
     accumulating in fp32. ``bandwidth_gb_s``: of the card's memory. ``multiprocessors``: NVIDIA's streaming
     multiprocessors, AMD's compute units, Apple's GPU cores. ``l2_mb``: the L2 cache that they share, in the megabytes

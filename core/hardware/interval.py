@@ -37,7 +37,9 @@ WITHHELD_MAKERS = {
     "apple": "Apple's GPUs run TensorFlow through Metal, whose launches and rates nothing here measures."
 }
 OTHER_MAKERS = {"amd": (1.5, "widened: the data hold products on two older AMD cards alone")}
-MEASURED_ARCHITECTURES = frozenset({"Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"})
+MEASURED_ARCHITECTURES = frozenset({
+    "Pascal", "Volta", "Turing", "Ampere", "Ampere, HBM", "Ada", "Hopper", "Blackwell", "Blackwell, HBM",
+})  # fmt: skip
 
 Family = Literal["dense", "cnn", "transformer", "recurrent", "other"]
 Region = Literal["launch", "bandwidth", "arithmetic"]

@@ -30,11 +30,7 @@ INPUT_BYTES, LABEL_BYTES = 4, 8
 MIXED: tuple[Precision, ...] = ("mixed_float16", "mixed_bfloat16")
 RECURRENT = KINDS.index("recurrent")
 IS_DENSE = np.array([kind == "dense" for kind in KINDS])
-FLASH_ARCHITECTURES = frozenset({"Ada", "Hopper", "Blackwell"})
-LARGE_CHIP = 10.0
-"""Ratio of half precision to single precision above which a chip is a data centre's: 16 on A100, 15 on H100, 28 on
-B200, 8 on T4.
-"""
+FLASH_ARCHITECTURES = frozenset({"Ada", "Hopper", "Blackwell", "Blackwell, HBM"})
 TFLOPS_EACH, SMALL_L2_MB = 0.3, 4.0
 _MS_PER_US = 1e-3
 
@@ -172,7 +168,7 @@ def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) ->
     column = PEAKS.index(peak)
     shares, limited = (each[table.kind, column] for each in constants.shares)
     if peak != "fp32":
-        own = constants.on_tensor_cores(generation_of(spec))[table.kind]
+        own = constants.on_tensor_cores(spec.architecture)[table.kind]
         shares, limited = np.minimum(1.0, shares * own), np.minimum(1.0, limited * own)
     if spec.power_limited:
         shares = limited + (shares - limited) / (1 + at_peak / constants.sustained_ms)
@@ -183,7 +179,7 @@ def bandwidth_time(spec: GpuSpec, table: OpTable, constants: Constants) -> Float
     """Return the memory traffic of each operation in ms; traffic of one kernel that fits in the card's cache is
     faster.
     """
-    own = constants.generations.get(generation_of(spec), AS_OTHERS).bandwidth
+    own = constants.generations.get(spec.architecture, AS_OTHERS).bandwidth
     shares = np.minimum(1.0, constants.bandwidth_shares * np.where(IS_DENSE, 1.0, own))[table.kind]
     at_once = table.bytes / np.maximum(table.kernels, 1)
     kept = constants.cache_share * l2_mb_of(spec) * 1e6
@@ -197,12 +193,6 @@ def peaks_of(spec: GpuSpec, precision: Precision, table: OpTable) -> NDArray[np.
     """
     wanted = max(("fp32", *_tensor_peaks(spec, precision)), key=lambda peak: rate_of(spec, peak))
     return np.where(table.tensor, PEAKS.index(wanted), PEAKS.index("fp32"))
-
-
-def generation_of(spec: GpuSpec) -> str:
-    """Return the card's architecture, with ``, HBM`` for a data centre's largest chips, whose tensor cores differ."""
-    large = spec.half_tflops is not None and spec.half_tflops > LARGE_CHIP * spec.fp32_tflops
-    return f"{spec.architecture}, HBM" if large else spec.architecture
 
 
 def multiprocessors_of(spec: GpuSpec) -> float:

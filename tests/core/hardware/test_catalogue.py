@@ -57,13 +57,15 @@ def test_every_field_has_a_source(spec: GpuSpec):
 def test_peaks_are_dense_and_in_the_proportions_of_hardware(spec: GpuSpec):
     """Compare rates: one with sparsity, or with fp16 sums on GeForce, would be twice too high against the others."""
     fp32, tf32, half = spec.fp32_tflops, spec.tf32_tflops, spec.half_tflops
-    assert (half is not None) == (spec.architecture in TENSOR_CORES or spec.vendor == "AMD")
-    assert (tf32 is not None) == (spec.architecture in HAS_TF32)
+    assert (half is not None) == (spec.architecture.startswith(TENSOR_CORES) or spec.vendor == "AMD")
+    assert (tf32 is not None) == spec.architecture.startswith(HAS_TF32)
     if tf32 is not None and half is not None:
         assert half == pytest.approx(2 * tf32, rel=0.05)
         assert fp32 <= tf32 <= 15 * fp32
     if half is not None:
         assert 1.9 * fp32 <= half <= 30 * fp32
+    if spec.architecture in ("Ampere", "Ampere, HBM", "Blackwell", "Blackwell, HBM"):
+        assert spec.architecture.endswith(", HBM") == (half > 10 * fp32)  # 16 on A100 and 28 on B200, 2 to 4 on others
     if "GeForce RTX" in spec.title and spec.architecture != "Turing":
         assert half == pytest.approx(2 * fp32, rel=0.01)
         assert tf32 == pytest.approx(fp32, rel=0.01)
@@ -84,7 +86,7 @@ def test_the_cache_is_known_and_of_its_generation(spec: GpuSpec):
         return
     assert spec.sources["multiprocessors"]
     assert spec.sources["l2_mb"]
-    large = spec.architecture in ("Ada", "Hopper", "Blackwell") or spec.name.startswith(("A100", "MI300X"))
+    large = spec.architecture.startswith(("Ada", "Hopper", "Blackwell", "Ampere, HBM", "CDNA 3"))
     assert (24 if large else 2) <= spec.l2_mb <= (128 if large else 8)
 
 

@@ -13,7 +13,6 @@ from core.hardware.model import (
     attends_in_one_kernel,
     bandwidth_time,
     device_time,
-    generation_of,
     host_time,
     joined,
     modelled_as,
@@ -171,7 +170,6 @@ def test_a_generation_has_its_own_shares_of_tensor_cores_and_memory_but_no_more_
     assert arithmetic_time(card, "float32_strict", product, known) == pytest.approx([0.1])  # no tensor cores
     assert bandwidth_time(card, other_kind, known) == pytest.approx(2 * bandwidth_time(other, other_kind, known))
     assert bandwidth_time(card, product, known) == pytest.approx(bandwidth_time(other, product, known))
-    assert generation_of(round_card(architecture="Ampere", half_tflops=150.0)) == "Ampere, HBM"
 
 
 @pytest.mark.parametrize(("architecture", "build", "one"), [
