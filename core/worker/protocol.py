@@ -18,6 +18,7 @@ from pydantic import Field, TypeAdapter
 from core.base.evidence import CellSetup, CpuMs, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
 from core.base.schema import Frozen, UserError
 from core.machine.cgroup import Killed
+from core.networks.families.code import Code
 from core.traces.record import CellTrace, TracedCell
 from core.workload.spec import Pipeline, Target, Workload
 
@@ -109,6 +110,21 @@ class Described(Frozen):
     label_shape: tuple[int, ...] = ()
     from_logits: bool = True
     layers: tuple[dict[str, int | str], ...]
+
+    def network(self, entry: str, folder: str, framework: str = "tensorflow") -> Code:
+        """Return the network of the code. Raises pydantic's ValidationError if the model is beyond the limits."""
+        facts = {
+            "entry": entry,
+            "folder": folder,
+            "sample_shape": self.input_shape,
+            "tokens": self.vocabulary,
+            "outputs": self.classes,
+            "positions": self.label_shape,
+            "logits": self.from_logits,
+            "counts": self.layers,
+            "returns": "pytorch" if framework == "pytorch" else "keras",
+        }
+        return Code.model_validate(facts)
 
 
 class TrainingOpened(Frozen):
