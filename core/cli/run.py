@@ -25,10 +25,8 @@ USUAL_CARDS = ("T4", "RTX-4070", "A100-40GB-SXM")
 @study_command(JOB, "run")
 @click.option(
     "--targets",
-    "-t",
     multiple=True,
-    metavar="TARGET",
-    help="A target to compare the script's own with; may be repeated (default: the GPU, else the CPU with XLA).",
+    help="Targets to compare the script's own with (default: the GPU, else the CPU with XLA).",
 )
 @click.option("--gpu", "gpus", multiple=True, help="A card of “python -m core gpus” whose step to model as well.")
 @plan_options(JobPlan, "stop_after", "budget_s")
@@ -46,7 +44,7 @@ USUAL_CARDS = ("T4", "RTX-4070", "A100-40GB-SXM")
 def run_command(flags: dict[str, Any], _: History) -> Asked:
     """Run SCRIPT with its ARGUMENTS unchanged, and say where its time goes; then measure its network on the targets.
 
-    Write “--” before the script if it has options of its own: python -m core run --budget 60 -- train.py --epochs 3
+    What follows SCRIPT is its own: python -m core run --targets cpu gpu:0 --budget 60 -- train.py --epochs 3
     """
     with refusing():
         targets = tuple(Target.parse(text) for text in flags["targets"])
@@ -66,3 +64,6 @@ def run_command(flags: dict[str, Any], _: History) -> Asked:
         **({} if flags["budget_s"] is None else {"budget_s": flags["budget_s"]}),
     )  # fmt: skip
     return Asked(plan, says=(f"Running {script.name}; then its network is measured.",), launcher=launcher_of(targets))
+
+
+run_command.allow_interspersed_args = False  # what follows the script is its own

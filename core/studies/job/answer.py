@@ -20,9 +20,9 @@ from core.hardware.curve import card_curve
 from core.hardware.host import Conditions, Modelling, costs_of_kind
 from core.hardware.interval import Withheld
 from core.rounds.answer.analyse import analyse
-from core.rounds.answer.answer import Answer, SpeedUp
+from core.rounds.answer.answer import Answer, CellStats, SpeedUp
 from core.rounds.run import Run
-from core.studies.job.breakdown import Cause, breakdown, causes, main_phase, mean_step_s, traced_s, usual_step_s
+from core.studies.job.breakdown import Cause, breakdown, causes, main_phase, mean_step_s, usual_step_s
 from core.studies.job.capture import Part, Phase
 from core.studies.job.record import JobStudy
 from core.workload.execution import expected
@@ -179,33 +179,39 @@ def _gain(own_epoch_s: Bounds, faster: OnTarget) -> Bounds:
 
 
 class _Job:
-    """The job's constant parts, and what exchanging the step changes."""
+    """What was seen of the script, as a time per step, per epoch and once, and what exchanging the step changes.
+
+    ``once_s`` is what remains of the wall time, so that the job on the script's own target, at the length that was
+    seen, takes exactly what the script took. ``spread`` is the relative 95 % interval of one further run, from the
+    scatter of the step between starts of the sweep's workers: everything is taken to vary as the step does.
+    """
 
     def __init__(self, phase: Phase, run: Run, sweep: Answer, length: Length, seconds: dict[Part, float]) -> None:
         self.run, self.sweep, self.length = run, sweep, length
-        batch = phase.batch_size or 1
-        own = sweep.cell(0, batch)
-        if own is None:
-            raise UserError(f"Batch {batch:,} was not measured on {run.names[0]}; give the job a larger budget.")
-        self.batch, self.measured_s = batch, own.step_ms / 1e3
-        per_call = phase.facts.steps_per_execution
-        mean = (mean_step_s(phase) or self.measured_s * per_call) / per_call
-        usual = (usual_step_s(phase) or self.measured_s * per_call) / per_call
-        self.per_call = per_call
-        self.spread = (own.low_ms or own.step_ms) / own.step_ms, (own.high_ms or own.step_ms) / own.step_ms
-        waits = mean - usual > WAITS * mean
+        self.batch = phase.batch_size or 1
+        cell = sweep.cell(0, self.batch)
+        if cell is None:
+            raise UserError(f"Batch {self.batch:,} was not measured on {run.names[0]}; give the job a larger budget.")
+        self.per_call = phase.facts.steps_per_execution
+        mean, usual = (
+            (seen or self.per_call * cell.step_ms / 1e3) / self.per_call
+            for seen in (mean_step_s(phase), usual_step_s(phase))
+        )
+        self.own_s, self.measured_s = mean, min(cell.step_ms / 1e3, mean)
         beside = phase.facts.feed in BESIDE_STEPS or "Prefetch" in phase.facts.stages
-        self.floor_s = mean if waits and beside else 0.0
-        self.rest_s = max(0.0, (usual if self.floor_s else mean) - self.measured_s)
-        self.own_s = max(mean, self.measured_s)
-        epochs = max(len(phase.epochs), 1) if length.unit == "epoch" else max(length.epochs, 1e-9)
-        waited = min(phase.wait_s, seconds["input"])
-        shared = seconds["callbacks"] + seconds["epoch"] + seconds["loop"] + seconds["calls"]
-        self.epoch_rest_s = (shared + max(0.0, seconds["input"] - waited)) / epochs
+        limited = beside and mean - usual > WAITS * mean
+        self.floor_s = mean if limited else 0.0
+        self.rest_s = max(0.0, (usual if limited else mean) - self.measured_s)
+        self.spread = _next_run(cell)
+        epochs = max(phase.steps / length.steps, 1e-9)
+        each: tuple[Part, ...] = ("callbacks", "epoch", "loop", "input")
+        shared = sum(seconds[part] for part in each) - min(phase.wait_s, seconds["input"])
+        if length.unit != "epoch":
+            shared += seconds["calls"] + seconds["data"]
+        self.epoch_rest_s = shared / epochs
         self.validation_s = seconds["validation"] / epochs
-        parts: tuple[Part, ...] = ("start", "import", "build", "own", "compile", "watch", "end")
-        self.once_s = sum(seconds[part] for part in parts)
-        self.first_s = sum(traced_s(phase))
+        seen = self._epoch(Bounds(mean, mean, mean), Bounds(1.0, 1.0, 1.0)).value
+        self.once_s = max(0.0, sum(seconds.values()) - epochs * seen)
 
     def on_target(self, target: int) -> OnTarget | None:
         """Return the job on a target of the sweep; None if its batch was not measured there."""
@@ -213,14 +219,10 @@ class _Job:
         if ratio is None:
             return None
         step = ratio.times(self.measured_s).plus(self.rest_s).least(self.floor_s)
-        if target == 0:
-            step = Bounds(self.own_s, self.own_s * self.spread[0], self.own_s * self.spread[1])
         epoch, extra = self._epoch(step, ratio), self._extra(target)
-        total = Bounds(
-            self.once_s + extra.value + self.length.epochs * epoch.value,
-            self.once_s + extra.low + self.length.epochs * epoch.low,
-            self.once_s + extra.high + self.length.epochs * epoch.high,
-        )
+        ends = zip((1.0, *self.spread), (epoch.value, epoch.low, epoch.high), (extra.value, extra.low, extra.high),
+                   strict=True)  # fmt: skip
+        total = Bounds(*(factor * (self.once_s + more + self.length.epochs * each) for factor, each, more in ends))
         return OnTarget(target, self.run.names[target], ratio, step, epoch, extra, total)
 
     def on_card(self, name: str) -> OnCard:
@@ -280,6 +282,19 @@ class _Job:
             item.first_call_ms + (starts[item.process].startup_ms if fresh and item.process in starts else 0.0)
             for item in calls
         ]
+
+
+def _next_run(cell: CellStats) -> tuple[float, float]:
+    """Return the relative 95 % interval of one further start's step.
+
+    The cell's interval is Student's t over n starts for their mean; for one further start it is √(n + 1) times as wide
+    (on a log scale).
+    """
+    if cell.low_ms is None or cell.high_ms is None or not cell.starts:
+        return 1.0, 1.0
+    wider = math.sqrt(cell.starts + 1)
+    low, high = (wider * math.log(end / cell.step_ms) for end in (cell.low_ms, cell.high_ms))
+    return math.exp(low), math.exp(high)
 
 
 def _inverse(speed_up: SpeedUp) -> Bounds:

@@ -24,7 +24,7 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Size = Annotated[int, Field(ge=0, le=2**31)] | None
 Shape = Annotated[tuple[Size, ...], Field(max_length=8)]
 Part = Literal[
-    "start", "import", "build", "own", "compile", "steps", "input", "validation", "callbacks", "epoch", "calls",
+    "start", "import", "build", "own", "data", "compile", "steps", "input", "validation", "callbacks", "epoch", "calls",
     "watch", "end", "loop",
 ]  # fmt: skip
 """Parts of a script's time. ``compile`` is derived: tracing and compiling, which happens inside steps. ``loop`` is time
@@ -32,6 +32,10 @@ inside ``fit`` that belongs to none of the others, and stays unexplained."""
 Ended = Literal["finished", "stopped", "failed", "interrupted", "running"]
 TRAINS = ("fit", "train_on_batch", "own loop")
 """Kinds of phases whose steps train, whatever else is known."""
+
+
+class OwnCode(UserError):
+    """The network is in the script alone: no configuration holds it that is read here."""
 
 
 class Facts(Frozen):
@@ -95,11 +99,13 @@ class Model(Frozen):
     why_not: Text = ""
 
     def network(self, script: str) -> Network:
-        """Return the network of the model's configuration, named after the script. Raises UserError."""
+        """Return the network of the model's configuration, named after the script. Raises OwnCode."""
         if self.architecture is None:
-            kind = self.kind or "a model"
-            raise UserError(f"{kind} is code of your own, which its configuration does not hold.")
-        return Own.from_file(self.architecture.encode(), script)
+            raise OwnCode(f"{self.kind or 'The model'} is code of your own, which its configuration does not hold.")
+        try:
+            return Own.from_file(self.architecture.encode(), script)
+        except UserError as error:
+            raise OwnCode(str(error)) from None
 
 
 class Capture(Frozen):

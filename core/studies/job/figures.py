@@ -23,7 +23,7 @@ from core.studies.job.breakdown import PARTS
 from core.studies.job.export import headline, seen_sentence, time_sentence
 from core.studies.job.record import JobStudy
 
-ROW_PX, NAME_PX = 26, 210
+ROW_PX, NAME_PX = 26, 168
 LEAST = 0.002
 """Share of the wall time from which a part has a bar of its own."""
 WORK = ("steps",)
@@ -46,7 +46,7 @@ def time_figure(study: JobStudy, answer: JobAnswer) -> go.Figure:
         text=[f"{duration(amount)}, {percent(amount / wall_s, 1)}" for _, amount in shown], textposition="outside",
         cliponaxis=False, hoverinfo="skip",
     )  # fmt: skip
-    figure.update_xaxes(linear_axis("Seconds", (0, 1.35 * largest)))
+    figure.update_xaxes(linear_axis("Seconds", (0, 1.9 * largest)))
     figure.update_yaxes(autorange="reversed", showgrid=False, ticklabelstandoff=6)
     foot = ["All parts together are the wall time. Filled: the steps themselves."]
     under = [time_sentence(study.capture, answer), seen_sentence(study.capture)]

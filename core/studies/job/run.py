@@ -19,7 +19,7 @@ from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
 from core.studies.job import rerun
 from core.studies.job.breakdown import captured_batch, captured_target, captured_workload
-from core.studies.job.capture import Capture
+from core.studies.job.capture import Capture, OwnCode
 from core.studies.job.record import JobPlan, JobStudy, Script
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, NullRecorder, StudyFailed, StudyRunner, StudyTools
@@ -107,15 +107,15 @@ class _Runner(StudyRunner):
         network: Network | None = None
         try:
             workload = captured_workload(capture)
-        except UserError as error:
+        except OwnCode as error:
             if self.plan.rerun and self.plan.script is not None:
                 self.tell("starting", f"Running {self.plan.script.name} again, up to its model", 0, 1)
                 network = rerun.network_of(self.plan.script, capture, folder, self.tools)
                 workload = rerun.workload_of(capture, network)
             elif self.plan.rerun:
-                raise UserError(f"{error} A rerun needs the script: “run --rerun -- {capture.script}”.") from None
+                raise OwnCode(f"{error} A rerun needs the script: “run --rerun -- {capture.script}”.") from None
             else:
-                raise UserError(
+                raise OwnCode(
                     f"{error} With --rerun its workers run the script again, up to its model, and measure that."
                 ) from None
         batches = tuple(size for size in (batch // 2, batch, 2 * batch) if 1 <= size <= MAX_BATCH)

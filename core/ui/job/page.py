@@ -15,7 +15,7 @@ from core.base.numbers import duration
 from core.base.schema import UserError
 from core.figures.style import environment_line
 from core.studies.job.answer import job_answer
-from core.studies.job.breakdown import PARTS
+from core.studies.job.breakdown import PARTS, captured_workload
 from core.studies.job.capture import Capture
 from core.studies.job.export import (
     CARD_COLUMNS,
@@ -113,7 +113,7 @@ def _table(rows: Sequence[Sequence[object]], columns: Sequence[str], key: str) -
 
 def result(study_id: str, study: JobStudy, head: DeltaGenerator) -> None:
     """Show a job; ``head`` is the place of the heading."""
-    frame.show_parts(f"Job {study.capture.script}", partial(Parts, study_id, study), head)
+    frame.show_parts(f"Which target is faster for {study.capture.script}?", partial(Parts, study_id, study), head)
 
 
 def before(_: JobPlan | None) -> None:
@@ -132,6 +132,7 @@ def form(busy: str | None, top: DeltaGenerator) -> JobPlan | None:
     """Draw the target to compare the script's own with, and the budget; None if there is no job to measure."""
     capture = _capture()
     if capture is None:
+        st.caption("No job is shown here whose network could be measured without its script.")
         return None
     wrong, checks, here = Places(), Checks(), machine.devices()
     st.markdown(plain(f"**{capture.script}**: its network on another target of this machine"))
@@ -151,12 +152,14 @@ def form(busy: str | None, top: DeltaGenerator) -> JobPlan | None:
 
 
 def _capture() -> Capture | None:
-    """Return what was seen of the job in the address, else of the newest one here."""
-    requested = st.query_params.get(PAGE.address)
+    """Return what was seen of the job in the address, else of the newest one here, if its network can be measured."""
+    newest = next((summary.id for summary in registry.studies(JOB)), None)
+    study_id = st.query_params.get(PAGE.address, newest)
+    if study_id is None:
+        return None
     try:
-        if requested is not None:
-            return PAGE.load(requested).capture
+        capture = PAGE.load(study_id).capture
+        captured_workload(capture)
     except UserError:
         return None
-    newest = next(iter(registry.studies(JOB)), None)
-    return None if newest is None else PAGE.load(newest.id).capture
+    return capture

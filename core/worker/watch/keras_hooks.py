@@ -233,8 +233,8 @@ class _Hooks:
         from keras.src.trainers import epoch_iterator
 
         for kind in {epoch_iterator.EpochIterator, *epoch_iterator.EpochIterator.__subclasses__()}:
-            for name in ("__init__", "_get_iterator", "reset"):
-                self._part(kind, name, "input")
+            for name, part in (("__init__", "data"), ("_get_iterator", "input"), ("reset", "input")):
+                self._part(kind, name, part)
             if "__next__" in vars(kind):
                 kind.__next__ = self._advance(vars(kind)["__next__"])
 

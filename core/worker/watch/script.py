@@ -28,7 +28,7 @@ from typing import Any
 
 WRITE_EVERY_S = 2.0
 MAX_DURATIONS, MAX_TRACED, MAX_PHASES, MAX_MODELS = 2_000, 200, 60, 20
-IN_VALIDATION = frozenset({"steps", "input", "epoch", "calls"})
+IN_VALIDATION = frozenset({"steps", "data", "input", "epoch", "calls"})
 """Parts that count as validation while ``fit`` evaluates."""
 
 
