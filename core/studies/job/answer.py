@@ -32,6 +32,9 @@ WAITS = 0.1
 """Share of a step from which waiting for input limits it."""
 BESIDE_STEPS = ("GeneratorData", "PyDataset", "TorchDataLoader", "GrainDataset")
 """Keras's adapters that prepare batches beside the steps."""
+RUN_TO_RUN = 1.25
+"""Factor by which runs of the same script differ minutes apart (measured: benchmarks/job_times.py, on a machine with
+neighbours)."""
 NOT_FROM_FIT = 1_000
 """Steps that count as an epoch where the script has none."""
 Reason = Literal["pays", "pays_at_once", "never", "same", "within_interval", "one_target", "not_measured"]
@@ -285,16 +288,16 @@ class _Job:
 
 
 def _next_run(cell: CellStats) -> tuple[float, float]:
-    """Return the relative 95 % interval of one further start's step.
+    """Return the relative 95 % interval of one further run.
 
     The cell's interval is Student's t over n starts for their mean; for one further start it is √(n + 1) times as wide
-    (on a log scale).
+    (on a log scale), and never narrower than runs of the same script differ beyond what a sweep's starts can see.
     """
     if cell.low_ms is None or cell.high_ms is None or not cell.starts:
-        return 1.0, 1.0
+        return 1 / RUN_TO_RUN, RUN_TO_RUN
     wider = math.sqrt(cell.starts + 1)
-    low, high = (wider * math.log(end / cell.step_ms) for end in (cell.low_ms, cell.high_ms))
-    return math.exp(low), math.exp(high)
+    low, high = ((end / cell.step_ms) ** wider for end in (cell.low_ms, cell.high_ms))
+    return min(low, 1 / RUN_TO_RUN), max(high, RUN_TO_RUN)
 
 
 def _inverse(speed_up: SpeedUp) -> Bounds:

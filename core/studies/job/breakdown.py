@@ -33,6 +33,16 @@ UNAVOIDABLE: frozenset[Part] = frozenset({"steps", "start", "import", "build", "
 OPTIMIZERS: dict[str, Optimizer] = {"SGD": "sgd"}
 ALIKE: Optimizer = "adam"
 """Optimizer measured in place of any other than SGD: most keep one or two values per weight, as Adam does."""
+REMEDIES = {
+    "callback": "call it per epoch, or less often",
+    "validation": "validation_freq=2 halves it",
+    "retracing": "pad the inputs to one length or a few, or give tf.function reduce_retracing=True",
+    "first_call": "paid once per process, however long it trains",
+    "input": "the page Pipeline measures prefetch, parallel map calls and cache",
+    "data": "in a loop, predict_on_batch or the model in a tf.function sets nothing up",
+    "calls": "in a loop, predict_on_batch or the model in a tf.function costs less per call",
+}
+"""What saves a cause, by its code."""
 LEAST_SHARE = 0.02
 """Share of the wall time below which a cause is not named."""
 
@@ -44,6 +54,11 @@ class Cause:
     code: str
     seconds: float
     what: str
+
+    @property
+    def remedy(self) -> str:
+        """What saves it; empty if nothing general does."""
+        return REMEDIES.get(self.code, "")
 
 
 def breakdown(capture: Capture) -> dict[Part, float]:

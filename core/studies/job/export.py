@@ -142,7 +142,10 @@ def job_text(study: JobStudy, answer: JobAnswer) -> str:
     output += table(PART_COLUMNS, ((PARTS[part], amount, percent(amount / wall_s, 1)) for part, amount in parts))
     if answer.causes:
         output += ["", "Besides the steps:"]
-        output += [f"  {duration(cause.seconds)}: {cause.what}" for cause in answer.causes]
+        output += [
+            f"  {duration(cause.seconds)}: {'; '.join(filter(None, (cause.what, cause.remedy)))}"
+            for cause in answer.causes
+        ]
     if answer.targets:
         output += ["", *table(COLUMNS, map(row, answer.targets))]
     if answer.cards:
@@ -187,7 +190,7 @@ def job_data(study: JobStudy, answer: JobAnswer) -> dict[str, Any]:
         "wall_s": study.capture.wall_s,
         "seconds": answer.seconds,
         "unexplained": answer.unexplained,
-        "causes": [asdict(cause) for cause in answer.causes],
+        "causes": [asdict(cause) | {"remedy": cause.remedy} for cause in answer.causes],
         "length": asdict(answer.length),
         "pays_from": None if answer.pays_from is None else asdict(answer.pays_from),
         "best": answer.best,

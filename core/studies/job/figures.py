@@ -75,11 +75,12 @@ def length_figure(study: JobStudy, answer: JobAnswer) -> go.Figure:
     figure.update_xaxes(log_axis(f"Length of the job ({unit})", x))
     figure.update_yaxes(log_axis("Time (s)", log_range(seconds)))
     add_upright(figure, length.epochs * per_epoch)
+    foot = ["Dashed upright: this job's length. Bands: 95 % interval against the script's own target."]
     if answer.reason in ("pays", "never") and (pays := answer.pays_from) is not None and pays.high > 0:
         add_zone(figure, max(x[0], pays.low * per_epoch), min(x[1], pays.high * per_epoch), GUIDE, 0.18)
+        foot.append("Grey: length from which the other target is faster, 95 %.")
     names = [target.name for target in answer.targets]
     name_legend(figure, names)
-    foot = ["Dashed upright: this job's length. Grey: length from which the other target is faster, 95 %."]
     return frame(
         figure, "Time by length of the job", [headline(study, answer)], foot, study, legend_rows=name_rows(names)
     )  # fmt: skip

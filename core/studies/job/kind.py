@@ -35,5 +35,6 @@ JOB: Kind[JobPlan, JobStudy, JobAnswer] = Kind(
     text=lambda study, answer, _: job_text(study, answer),
     export=lambda study, answer, _: job_data(study, answer),
     about=_about,
+    example="example_job.json",
 )
 KIND = JOB

@@ -83,8 +83,10 @@ class Parts:
             "Every part of the time": partial(_table, parts, PART_COLUMNS, "parts")
         }
         if answer.causes:
-            rows = [(cause.what, duration(cause.seconds)) for cause in answer.causes]
-            tables["What costs most besides the steps"] = partial(_table, rows, ("cause", "time"), "causes")
+            rows = [(cause.what, duration(cause.seconds), cause.remedy) for cause in answer.causes]
+            tables["What costs most besides the steps"] = partial(
+                _table, rows, ("cause", "time", "what saves it"), "causes"
+            )
         if answer.targets:
             tables["Every target"] = partial(_table, [row(target) for target in answer.targets], COLUMNS, "targets")
         if answer.cards:

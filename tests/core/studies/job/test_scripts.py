@@ -13,10 +13,14 @@ from pathlib import Path
 import pytest
 
 from core.base.schema import UserError
+from core.studies.here import Instruments, measure_here
+from core.studies.job.answer import job_answer
 from core.studies.job.breakdown import breakdown, captured_batch, captured_workload, causes, main_phase
 from core.studies.job.capture import Capture
-from core.studies.job.record import Script
+from core.studies.job.kind import JOB
+from core.studies.job.record import JobPlan, Script
 from core.studies.job.run import end_script, read_capture, start_script
+from core.studies.runner import NullRecorder, Stop, unheard
 
 pytestmark = pytest.mark.tensorflow
 FOLDER = Path(__file__).parents[3] / "fixtures" / "scripts"
@@ -174,6 +178,18 @@ def test_a_planted_cause_is_named_first_with_its_true_seconds(
     true_s = float(truth.read_text())
     assert first.code == cause
     assert first.seconds == pytest.approx(true_s, rel=RIGHT)
+
+
+@pytest.mark.parametrize("name", sorted(CODE_OF_THEIR_OWN))
+def test_code_of_ones_own_is_measured_if_workers_may_run_the_script_again(name: str) -> None:
+    path = FOLDER / f"{name}.py"
+    script = Script(path=path.name, python=sys.executable, folder=str(FOLDER))
+    plan = JobPlan(script=script, rerun=True, budget_s=12.0)
+    study = measure_here(JOB, plan, NullRecorder(), unheard, Stop(), Instruments())
+    assert study.sweep is not None, study.reason
+    assert study.sweep.plan is not None
+    assert study.sweep.plan.workload.network.parameters == study.capture.models[0].parameters
+    assert len(job_answer(study).targets) == 2
 
 
 def test_a_long_script_ends_after_the_steps_it_was_given(tmp_path: Path) -> None:
