@@ -113,7 +113,7 @@ def checked_workload(
 def _read_network(architecture: Network | str | None) -> Network:
     if isinstance(architecture, Network):
         return architecture
-    raise UserError(architecture or "Choose a file with your architecture: Keras JSON or a .keras file.")
+    raise UserError(architecture or "Choose a file with your architecture: Keras JSON, a .keras file or an .h5 file.")
 
 
 def range_fields(low: int, high: int, help: str = "") -> tuple[PlanField, PlanField]:
