@@ -215,8 +215,8 @@ class Prepare(Request[Prepared]):
     ``block_ms`` is the minimum duration of a block, None for the device's default (docs/design.md, Blocks);
     ``warmup_ms`` caps the warm-up. ``steps_per_block`` is given if the cell was calibrated in an earlier process, so
     that blocks stay alike. ``slot`` distinguishes cells of the same batch. ``variant`` replaces the worker's target if
-    a cell differs in something that is not fixed per process (execution, steps_per_execution, precision except TF32):
-    both must have the same :attr:`core.workload.spec.Target.host`.
+    a cell differs in something that is not fixed per process (execution, steps_per_execution, call, precision except
+    TF32): both must have the same :attr:`core.workload.spec.Target.host`.
     """
 
     doing: ClassVar[str] = "preparing batch {batch}"
