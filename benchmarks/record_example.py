@@ -44,9 +44,7 @@ from core.workload.spec import Target, Workload, parse_batches
 WORKLOAD = Workload(network="784-512-512-10")
 DIAGNOSED = 1
 NOISE_S, NOISE_LOSS, MEMORY_S = 60.0, 1.6, 90.0  # a loss that a minute of training reaches
-SCRIPT = Script(
-    path="example_training.py", python=sys.executable, folder=str(Path(__file__).parent)
-)  # fmt: skip
+SCRIPT = Script(path="example_training.py", python=sys.executable, folder=str(Path(__file__).parent / "scripts"))
 MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest possible batch
 
 

@@ -31,6 +31,7 @@ class Place:
     says: str = ""
     counted: str = ""
     tab: str = ""
+    measures_shown: bool = False  # its form measures what the shown study holds
     gone: str = "There is no such {noun} here; it was deleted, or measured on another machine."
 
     def __str__(self) -> str:
@@ -100,7 +101,10 @@ RESOLUTION = Place(
     "resolution", lambda: made_resolution(factor=10.0),
     "The equal targets came out different",
 )  # fmt: skip
-JOB = Place("job", lambda: made_job(floors_ms=(0.3, 0.6), slopes_ms=(0.02, 0.05)), "Nothing measured is faster than")
+JOB = Place(
+    "job", lambda: made_job(floors_ms=(0.3, 0.6), slopes_ms=(0.02, 0.05)), "Nothing measured is faster than",
+    measures_shown=True,
+)  # fmt: skip
 TRACE = Place("trace")
 PITFALLS = Place("pitfalls", tab="Timing pitfalls, live")
 TASKS = (TRACE, PITFALLS)  # not stored

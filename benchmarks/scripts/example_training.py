@@ -1,6 +1,6 @@
 """The script whose job is the shipped example: a perceptron on made-up digits, as many people train first.
 
-    python -m core run -- benchmarks/example_training.py
+python -m core run -- benchmarks/scripts/example_training.py
 """
 
 import keras
