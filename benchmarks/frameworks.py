@@ -27,7 +27,6 @@ import numpy as np
 from benchmarks.torch_network import make
 from core.analysis.statistics import bounded_median
 from core.base.frameworks import FRAMEWORKS
-from core.cli.model_code import described_network
 from core.networks.families.code import Code
 from core.worker.feeds import make_arrays
 from core.worker.interpreters import interpreter
@@ -222,7 +221,7 @@ def measure(framework: str, threads: int | None, mode: Mode, batches: Sequence[i
 def own_code(engine: Any) -> Code:
     """Return the same network in native PyTorch."""
     described = engine.describe(Describe(entry=OWN, folder=str(ROOT)))
-    return described_network(OWN, str(ROOT), described, "pytorch")
+    return described.network(OWN, str(ROOT), "pytorch")
 
 
 def over_fit(engine: Any, batch: int) -> float | None:

@@ -1,7 +1,7 @@
 """Record the finished examples that everybody sees first: a real sweep on this machine with its environment, its
-diagnosis, noise and memory studies, a pipeline study, a frontier and what the host costs.
+diagnosis, noise and memory studies, a pipeline study, a frontier, what the host costs, and a job.
 
-    python -m benchmarks.record_example [sweep diagnosis pipeline frontier noise memory host] [--budget 180]
+    python -m benchmarks.record_example [sweep diagnosis pipeline frontier noise memory host job] [--budget 180]
 
 Writes core/data/example*.json. Only labels and names change: what is measured here is labelled recorded for everyone
 else.
@@ -10,6 +10,8 @@ else.
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 from typing import Any
 
 from benchmarks.real import real_tools, sweep
@@ -24,6 +26,8 @@ from core.studies.frontier.kind import FRONTIER
 from core.studies.frontier.record import FrontierPlan, Setting
 from core.studies.host.kind import HOST
 from core.studies.host.run import HostPlan
+from core.studies.job.kind import JOB
+from core.studies.job.record import JobPlan, JobStudy, Script
 from core.studies.kind import Context, Kind
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryPlan
@@ -40,10 +44,12 @@ from core.workload.spec import Target, Workload, parse_batches
 WORKLOAD = Workload(network="784-512-512-10")
 DIAGNOSED = 1
 NOISE_S, NOISE_LOSS, MEMORY_S = 60.0, 1.6, 90.0  # a loss that a minute of training reaches
+SCRIPT = Script(path="example_training.py", python=sys.executable, folder=str(Path(__file__).parent / "scripts"))
 MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest possible batch
 
 
-KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory", "host")
+CARDS = ("T4", "RTX-4070", "A100-40GB-SXM")
+KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job")
 
 
 def main() -> None:
@@ -63,6 +69,7 @@ def main() -> None:
             GRADIENT_NOISE: NoisePlan(workload=WORKLOAD, run_id=run.id, target_loss=NOISE_LOSS, budget_s=NOISE_S),
             MEMORY: MemorySearch(memory_plan(run)),
             HOST: HostPlan(),
+            JOB: JobPlan(script=SCRIPT, gpus=CARDS, budget_s=options.study),
         }
         for kind, plan in plans.items():
             if kind.name in wanted:
@@ -81,6 +88,8 @@ def record(kind: Kind[Any, Any, Any], tools: StudyTools, plan: Any, run: Run) ->
 
 def recorded(study: Any) -> Any:
     """Return the record labelled recorded, including its parts."""
+    if isinstance(study, JobStudy) and study.sweep is not None:
+        study = study.model_copy(update={"sweep": recorded(study.sweep)})
     if not isinstance(study, Diagnosis):
         return study.model_copy(update={"label": "recorded"})
     reruns = tuple(rerun.model_copy(update={"run": recorded(rerun.run)}) for rerun in study.reruns)

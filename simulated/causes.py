@@ -13,11 +13,12 @@ from core.workload.spec import Pipeline, Target, Workload
 from simulated.runs import make_run
 
 BATCH = 64
-CAUSES = ("input", "eager", "dispatch", "fusion", "precision", "threads", "batch", "none")
+CAUSES = ("input", "eager", "dispatch", "fusion", "precision", "threads", "batch", "none", "call")
 RIGHT = {"input": "resident", "eager": "graph", "dispatch": "steps", "fusion": "xla"}
-RIGHT |= {code: code for code in ("precision", "threads", "batch")}
+RIGHT |= {code: code for code in ("precision", "threads", "batch", "call")}
 GPU, CPU = Target(device="gpu:0", execution="graph"), Target()
 TARGETS = {"eager": Target(execution="eager"), "precision": GPU, "batch": GPU, "dispatch": GPU, "fusion": GPU}
+TARGETS["call"] = Target(call="predict")
 FED = Pipeline(kind="tfdata", preprocess_us=20.0)
 
 Law = Callable[[Prepare, Target], float]
@@ -53,6 +54,7 @@ def make_case(cause: str, seed: int) -> Case:
             "eager": extra if target.execution == "eager" else 0.0,
             "dispatch": extra / target.steps_per_execution,
             "batch": extra,
+            "call": extra if target.call == "predict" else 0.0,
         }.get(cause, 0.0)
         factor = {
             "fusion": gain if target.execution != "xla" else 1.0,
@@ -78,9 +80,10 @@ def make_case(cause: str, seed: int) -> Case:
 def _run_of(cause: str) -> Run:
     """Return a finished sweep whose second target is the one to diagnose."""
     # a larger batch also divides the cost per call; if that is the cause, no 16 times larger batch is offered
-    batches = (16, 64) if cause == "dispatch" else (16, 64, 256)
-    targets, pipeline = (Target(threads=2), TARGETS.get(cause, CPU)), FED if cause == "input" else Pipeline()
-    workload = Workload(network="784-128-10")
+    batches = (16, 64) if cause in ("dispatch", "call") else (16, 64, 256)
+    targets = (Target(threads=2), TARGETS.get(cause, CPU))
+    pipeline = {"input": FED, "call": Pipeline(kind="host")}.get(cause, Pipeline())
+    workload = Workload(network="784-128-10", mode="infer" if cause == "call" else "train")
     plan = SweepPlan(workload=workload, targets=targets, batches=batches, pipeline=pipeline, trace=False)
     environment = Environment(captured_at="2026-01-05T09:00:00+00:00", usable_cores=4)
     update = {"plan": plan, "target_names": plan.target_names, "environment": environment}

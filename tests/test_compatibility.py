@@ -91,7 +91,10 @@ def targets(value: Any) -> Iterator[dict[str, Any]]:
         yield from targets(item)
 
 
-@pytest.mark.parametrize("path", sorted([*OLD.glob("*.json"), *DATA.glob("example*.json")]), ids=lambda path: path.name)
+RECORDED = [path for path in DATA.glob("example*.json") if path.name != "example_job.json"]  # which is younger
+
+
+@pytest.mark.parametrize("path", sorted([*OLD.glob("*.json"), *RECORDED]), ids=lambda path: path.name)
 def test_what_ran_as_a_graph_says_so_and_none_reads_as_keras(path: Path) -> None:
     """Check the former default, graph, which every file wrote."""
     found = list(targets(json.loads(path.read_text())))

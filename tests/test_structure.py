@@ -12,7 +12,7 @@ SOURCES = sorted(
     [ROOT / "app.py", ROOT / "dashboard.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "core").rglob("*.py")]
 )
 FRAMEWORKS = {"tensorflow", "keras", "torch", "jax"}
-FOLDERS = ("tensorflow", "jax", "torch", "pytorch", "litert", "keras")
+FOLDERS = ("tensorflow", "jax", "torch", "pytorch", "litert", "keras", "watch")
 FRAMEWORK_MODULES = tuple(f"core.worker.{folder}." for folder in FOLDERS)
 
 KINDS = tuple(f"core.studies.{init.parent.name}" for init in sorted((ROOT / "core" / "studies").glob("*/__init__.py")))

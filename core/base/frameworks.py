@@ -18,6 +18,8 @@ Precision = Literal["float32", "float32_strict", "mixed_float16", "mixed_bfloat1
 Execution = Literal["keras", "graph", "xla", "eager", "compile", "reduce-overhead", "interpreter"]
 Compiled = Literal["graph", "xla", "eager", "compile", "reduce-overhead", "interpreter"]
 """Execution modes after the default is resolved."""
+Call = Literal["step", "predict", "predict_on_batch", "model", "function"]
+"""Way of calling the model in inference; ``step`` is the compiled function alone, as Keras's own loop runs it."""
 
 MAX_GPU_INDEX, MAX_REPLICAS = 63, 8
 

@@ -46,7 +46,7 @@ def network_from_code(
         target = _describing(targets)
         request = Describe(entry=check_entry(entry), folder=folder, apart_from=apart_from)
         described = _describe(request, budget_s or USUAL_BUDGET_S, target, check)
-        return described_network(entry, folder, described, target.framework)
+        return described.network(entry, folder, target.framework)
     except ValidationError as error:
         raise BadInput(f"The model of {entry} cannot be measured: {explain(error)}") from None
     except UserError as error:
@@ -61,22 +61,6 @@ def _describing(targets: Iterable[str]) -> Target:
     framework = NATIVE if native else usual.framework
     python = next((target.python for target in parsed if target.framework == framework), None)
     return Target(framework=framework, python=python)
-
-
-def described_network(entry: str, folder: str, described: Described, framework: str = "tensorflow") -> Code:
-    """Return the network of a description. Raises pydantic's ValidationError if the model is beyond the limits."""
-    facts = {
-        "entry": entry,
-        "folder": folder,
-        "sample_shape": described.input_shape,
-        "tokens": described.vocabulary,
-        "outputs": described.classes,
-        "positions": described.label_shape,
-        "logits": described.from_logits,
-        "counts": described.layers,
-        "returns": NATIVE if framework == NATIVE else "keras",
-    }
-    return Code.model_validate(facts)
 
 
 def _describe(request: Describe, budget_s: float, target: Target, check: Check) -> Described:

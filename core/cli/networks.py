@@ -31,7 +31,9 @@ def network_options() -> Callable[[F], F]:
         click.option("--preset", help="Network by its short name, such as 784-512-512-10, lenet5 or ResNet50@96:10."),
         size_options(),
         click.option(
-            "--architecture", type=FILE, help="Your own architecture: the text of model.to_json(), or a .keras file."
+            "--architecture",
+            type=FILE,
+            help="Your own architecture: the text of model.to_json(), or a .keras or .h5 file.",
         ),
         click.option(
             "--model",

@@ -151,7 +151,7 @@ def recordings_of(runs: Iterable[Run], cards: Mapping[str, GpuSpec]) -> tuple[Re
         for index, target in enumerate(run.plan.targets):
             cells = tuple(cell for cell in all_cells if cell.target == index)
             number = target.gpus[0] if len(target.gpus) == 1 else -1
-            if not cells or not 0 <= number < len(run.environment.gpus):
+            if not cells or target.call != "step" or not 0 <= number < len(run.environment.gpus):
                 continue
             device_name = next((p.device_name for p in run.processes if p.target == index), "")
             card = _card_name(device_name, cards) or _card_name(run.environment.gpus[number].name, cards)

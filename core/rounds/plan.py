@@ -101,7 +101,7 @@ class SweepPlan(Frozen):
     def _different_targets(self) -> Self:
         self.refuse_targets()
         for target in self.targets:
-            refuse_mode(self.workload, target)
+            refuse_mode(self.workload, target, self.pipeline)
             if all(batch % target.replicas for batch in self.batches):
                 refuse_batch(self.batches[-1], target)
         return self

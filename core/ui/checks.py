@@ -21,6 +21,7 @@ from core.workload.names import full_name
 from core.workload.spec import (
     MAX_BATCH,
     MIN_BATCH,
+    Pipeline,
     Target,
     Workload,
     geometric_grid,
@@ -112,7 +113,7 @@ def checked_workload(
 def _read_network(architecture: Network | str | None) -> Network:
     if isinstance(architecture, Network):
         return architecture
-    raise UserError(architecture or "Choose a file with your architecture: Keras JSON or a .keras file.")
+    raise UserError(architecture or "Choose a file with your architecture: Keras JSON, a .keras file or an .h5 file.")
 
 
 def range_fields(low: int, high: int, help: str = "") -> tuple[PlanField, PlanField]:
@@ -153,18 +154,19 @@ def checked_targets(
     targets: Sequence[Mapping[str, Any]],
     workload: Workload | None = None,
     missing: Mapping[str, str] = MappingProxyType({}),
+    pipeline: Pipeline | None = None,
 ) -> list[Target | None]:
     """Return the targets of a form, each None if it is refused. Fields: target 0, target 1, …, targets.
 
-    With a ``workload``, targets that cannot compute it are refused, and two that are equivalent for it. ``missing`` has
-    a sentence for each framework that is not installed.
+    With a ``workload``, targets that cannot compute it, or take no batch from the ``pipeline``, are refused, and two
+    that are equivalent for it. ``missing`` has a sentence for each framework that is not installed.
     """
     made = [checks.attempt(f"target {i}", partial(Target, **values)) for i, values in enumerate(targets)]
     for index, target in enumerate(made):
         if target is not None and target.framework in missing:
             checks.errors[f"target {index}"] = missing[target.framework]
         elif target is not None and workload is not None:
-            checks.attempt(f"target {index}", partial(refuse_mode, workload, target))
+            checks.attempt(f"target {index}", partial(refuse_mode, workload, target, pipeline))
     known = [target for target in made if target is not None]
     checks.attempt("targets", lambda: _refuse_alike(known, workload))
     return made

@@ -7,13 +7,14 @@ from typing import Any, get_args
 
 import streamlit as st
 
-from core.base.frameworks import FRAMEWORKS, Execution, Framework, Precision
+from core.base.frameworks import FRAMEWORKS, Call, Execution, Framework, Precision
 from core.base.text import clean
 from core.studies.sweep.presets import MORE_STEPS
 from core.ui import machine
 from core.ui.network_form import network_fields
 from core.ui.places import KEEP, Places
 from core.ui.words import (
+    CALL_HELP,
     CPU_HELP,
     EXECUTION_HELP,
     EXECUTIONS,
@@ -24,6 +25,7 @@ from core.ui.words import (
     TF32_HELP,
     TF32_HERE,
 )
+from core.workload.names import CALLS
 from core.workload.spec import AUTOTUNE, MAX_THREADS, Mode, Optimizer, Target
 
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
@@ -144,6 +146,17 @@ def steps_field(name: str, default: Target, framework: Framework, execution: Exe
         help="How many steps one call of the compiled function runs (Keras).",
     )  # fmt: skip
     return 1 if execution == "eager" else steps
+
+
+def call_field(name: str, default: Target, framework: Framework, of: str = "", *, infers: bool) -> Call:
+    """Draw the way of calling the model, of which only inference with TensorFlow has several."""
+    if framework is not TENSORFLOW or not infers:
+        return "step"
+    chosen: Call = st.selectbox(
+        f"Call{of}", list(CALLS), index=_at(list(CALLS), default.call), key=f"form_call_{name}", persist_state=KEEP,
+        format_func=CALLS.__getitem__, help=CALL_HELP,
+    )  # fmt: skip
+    return chosen
 
 
 def _at(options: Sequence[Any], value: object) -> int:

@@ -149,11 +149,11 @@ def _architecture(wrong: Places) -> Network | str | None:
     """Return the network of an uploaded file, or the sentence that refused it; kept across visits to other pages."""
     with st.container():
         st.file_uploader(
-            "Keras JSON (model.to_json()) or a .keras file", type=["json", "keras"], key="form_architecture",
-            on_change=_read, max_upload_size=MAX_UPLOAD_MB,
+            "Keras JSON (model.to_json()), a .keras file or an .h5 file", type=["json", "keras", "h5", "hdf5"],
+            key="form_architecture", on_change=_read, max_upload_size=MAX_UPLOAD_MB,
             help="Only the description of the layers is read: built-in layers, with fresh weights, all of them "
-            "trained, also where the file froze some. No code is run and no weights are opened; for a .keras file "
-            "above the limit, model.to_json() is enough. The page's address cannot hold it.",
+            "trained, also where the file froze some. No code is run and no weights are opened; for a file above the "
+            "limit, model.to_json() is enough. The page's address cannot hold it.",
         )  # fmt: skip
         network: Network | str | None = st.session_state.get(ARCHITECTURE)
         if isinstance(network, Network):

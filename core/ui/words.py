@@ -26,6 +26,10 @@ EXECUTION_HELP = (
     "default: what compile() itself chooses, on a GPU XLA where every layer supports it, else a graph. graph: compiled "
     "once. XLA: fused by the XLA compiler. eager: op by op."
 )
+CALL_HELP = (
+    "Keras's own step: the compiled function alone, as predict runs it for each batch of a data set. The others, for "
+    "host arrays: one whole call per batch, from a NumPy array to a NumPy result, as in a loop of your own."
+)
 OTHER_EXECUTION_HELP = (
     "default: what the framework does unless told otherwise. XLA: fused by the XLA compiler. compiled: by "
     "torch.compile, which takes up to half a minute a batch size. eager: op by op."

@@ -270,7 +270,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             with self.outcomes(request.pipeline):
                 self.turns.take_place(request.pipeline)
                 self.check_allowed(request.workload)
-                _check_mode(request.workload, target, request.batch)
+                _check_mode(request, target)
                 built = (request.workload, target) in self._models
                 # in a memory test the limit is for resident memory, else for what counts as taken
                 resident = self._allocator is not None or self._watched
@@ -427,11 +427,11 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         )
 
 
-def _check_mode(workload: Workload, target: Target, batch: int) -> None:
+def _check_mode(request: Prepare, target: Target) -> None:
     """Raise CellFailed if the target cannot compute such a step, or such a batch."""
     try:
-        refuse_mode(workload, target)
-        refuse_batch(batch, target)
+        refuse_mode(request.workload, target, request.pipeline)
+        refuse_batch(request.batch, target)
     except ValueError as error:
         raise CellFailed("error", f"{error}.") from None
 

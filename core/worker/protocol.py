@@ -18,6 +18,7 @@ from pydantic import Field, TypeAdapter
 from core.base.evidence import CellSetup, CpuMs, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
 from core.base.schema import Frozen, UserError
 from core.machine.cgroup import Killed
+from core.networks.families.code import Code
 from core.traces.record import CellTrace, TracedCell
 from core.workload.spec import Pipeline, Target, Workload
 
@@ -110,6 +111,21 @@ class Described(Frozen):
     from_logits: bool = True
     layers: tuple[dict[str, int | str], ...]
 
+    def network(self, entry: str, folder: str, framework: str = "tensorflow") -> Code:
+        """Return the network of the code. Raises pydantic's ValidationError if the model is beyond the limits."""
+        facts = {
+            "entry": entry,
+            "folder": folder,
+            "sample_shape": self.input_shape,
+            "tokens": self.vocabulary,
+            "outputs": self.classes,
+            "positions": self.label_shape,
+            "logits": self.from_logits,
+            "counts": self.layers,
+            "returns": "pytorch" if framework == "pytorch" else "keras",
+        }
+        return Code.model_validate(facts)
+
 
 class TrainingOpened(Frozen):
     """Reply to ``open_training``: number of training ``samples`` (None: every batch is new) and untrained ``loss``."""
@@ -199,8 +215,8 @@ class Prepare(Request[Prepared]):
     ``block_ms`` is the minimum duration of a block, None for the device's default (docs/design.md, Blocks);
     ``warmup_ms`` caps the warm-up. ``steps_per_block`` is given if the cell was calibrated in an earlier process, so
     that blocks stay alike. ``slot`` distinguishes cells of the same batch. ``variant`` replaces the worker's target if
-    a cell differs in something that is not fixed per process (execution, steps_per_execution, precision except TF32):
-    both must have the same :attr:`core.workload.spec.Target.host`.
+    a cell differs in something that is not fixed per process (execution, steps_per_execution, call, precision except
+    TF32): both must have the same :attr:`core.workload.spec.Target.host`.
     """
 
     doing: ClassVar[str] = "preparing batch {batch}"

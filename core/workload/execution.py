@@ -20,9 +20,10 @@ from core.networks.families import Network
 from core.networks.families.code import Code
 from core.networks.families.graph_network import GraphNetwork
 from core.workload.cudnn import turns_xla_off
-from core.workload.names import device_words
+from core.workload.names import CALLS, device_words
 from core.workload.spec import (
     AS_ASKED,
+    CALLED_EAGERLY,
     KERAS_ON_CPU,
     KERAS_ON_SEVERAL,
     KERAS_WITHOUT_XLA,
@@ -47,6 +48,8 @@ def expected(network: Network, target: Target) -> Expected:
     """Return the mode in which Keras runs the network's steps on the target."""
     if target.execution != "keras":
         return Expected(target.execution, AS_ASKED)
+    if target.call == "model":
+        return Expected("eager", CALLED_EAGERLY)
     framework = FRAMEWORKS[target.framework]
     if framework.by_itself is not None:
         return Expected(framework.by_itself, ONLY_WAY.format(framework=framework.title))
@@ -111,6 +114,7 @@ def running_words(target: Target, execution: Compiled, why: str | None, tf32: bo
     parts = [f"{compiled}, {why}" if why else compiled]
     parts += [precision] if precision != "float32" else []
     parts += [f"{target.steps_per_execution} steps per execution"] if target.steps_per_execution > 1 else []
+    parts += [CALLS[target.call]] if target.call != "step" else []
     return "; ".join(parts)
 
 

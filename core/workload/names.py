@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from core.base.frameworks import FRAMEWORKS
+from core.base.frameworks import FRAMEWORKS, Call
 from core.base.numbers import counted
 from core.base.schema import UserError
 from core.workload.spec import TARGET_OPTIONS, Target
@@ -16,6 +16,10 @@ ALWAYS = ("device", "framework")
 OPTIONS = ("framework", "device", *(name for name in TARGET_OPTIONS if name != "framework"))
 SEVERAL = ("threads", "graphs", "steps per execution", "logical CPUs")
 EXECUTIONS = {"keras": "default execution", "xla": "XLA", "compile": "compiled", "reduce-overhead": "CUDA graphs"}
+CALLS: Mapping[Call, str] = {
+    "step": "Keras's own step", "predict": "called by predict()", "predict_on_batch": "called by predict_on_batch()",
+    "model": "called as model(x)", "function": "called through a tf.function",
+}  # fmt: skip
 
 
 def shown_names(targets: Sequence[Target]) -> tuple[str, ...]:
@@ -24,11 +28,14 @@ def shown_names(targets: Sequence[Target]) -> tuple[str, ...]:
     Different targets get different names. A single target is named by its device, its framework unless it is
     TensorFlow, and everything that is not the default.
     """
-    differing = [option for option in OPTIONS if len({getattr(target, option) for target in targets}) > 1]
+    differing = {option for option in OPTIONS if len({getattr(target, option) for target in targets}) > 1}
     if not differing:
         return tuple(full_name(target) for target in targets)
+    if "call" in differing:
+        differing.add("device")  # what is called
+    options = [option for option in OPTIONS if option in differing]
     mixed = len({target.precision for target in targets if target.is_mixed}) > 1
-    return tuple(_name(target, differing, mixed) for target in targets)
+    return tuple(_name(target, options, mixed) for target in targets)
 
 
 def full_name(target: Target) -> str:
@@ -115,6 +122,8 @@ def _words(target: Target, option: str, tell_16_bits_apart: bool) -> str:
         return _precision(target, tell_16_bits_apart)
     if option == "execution":
         return EXECUTIONS.get(value, value)
+    if option == "call":
+        return CALLS[value]
     if option == "python":
         return "own Python" if value is None else str(PurePath(value))
     return f"{counted(value, 'step')} per call"

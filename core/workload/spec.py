@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import math
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from core.base.fields import About
-from core.base.frameworks import FRAMEWORKS, Execution, FrameworkName, Precision, check_combination, single_devices
+from core.base.frameworks import (
+    FRAMEWORKS,
+    Call,
+    Execution,
+    FrameworkName,
+    Precision,
+    check_combination,
+    single_devices,
+)
 from core.base.numbers import counted
 from core.base.schema import Frozen, UserError, explain
 from core.networks.families import Network, network_from_dict, network_from_name
@@ -39,8 +47,9 @@ KERAS_ON_SEVERAL = "as Keras chooses on several devices"
 KERAS_XLA = "as Keras chooses by default"
 KERAS_WITHOUT_XLA = "as Keras chooses for {layers}, which do not support XLA"
 ONLY_WAY = "as {framework} runs by default"
+CALLED_EAGERLY = "as model(x) itself runs"
 """Reasons for a target's execution mode, worded to follow “graph, …”."""
-TARGET_OPTIONS = ("framework", "threads", "precision", "execution", "steps_per_execution", "python")
+TARGET_OPTIONS = ("framework", "threads", "precision", "execution", "steps_per_execution", "call", "python")
 
 
 class Workload(Frozen):
@@ -72,6 +81,11 @@ class Workload(Frozen):
         return self.network.flops_per_sample(self.training)
 
 
+def _is_step(call: str) -> bool:
+    """Return True for the default, which records leave out, as those before there was a choice do."""
+    return call == "step"
+
+
 class Target(Frozen):
     """Device and options of a workload, as in ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``.
 
@@ -80,9 +94,11 @@ class Target(Frozen):
     are two logical devices in one process, which share the CPU's threads: a way to try this out, and no faster. With
     ``execution`` ``keras`` the framework chooses: Keras on TensorFlow takes XLA on a GPU if every layer supports it,
     else a graph. ``float32_strict`` is float32 with TF32 switched off, which many GPUs use for float32 products.
-    ``steps_per_execution`` is Keras's: the number of steps per call of the compiled function. ``python`` is the
-    interpreter of the worker process, for a framework installed in its own environment; None: the variable
-    BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
+    ``steps_per_execution`` is Keras's: the number of steps per call of the compiled function. With ``call`` an
+    inference step is one whole call of the model, from a NumPy batch to a NumPy result: ``model.predict(x)``,
+    ``model.predict_on_batch(x)``, ``model(x, training=False)`` or a ``tf.function`` of that with a fixed signature.
+    ``python`` is the interpreter of the worker process, for a framework installed in its own environment; None: the
+    variable BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
     """
 
     device: str = "cpu"
@@ -91,6 +107,7 @@ class Target(Frozen):
     execution: Execution = "keras"
     steps_per_execution: Annotated[int, Field(ge=1, le=MAX_STEPS_PER_EXECUTION)] = 1
     framework: FrameworkName = "tensorflow"
+    call: Annotated[Call, Field(exclude_if=_is_step)] = "step"
     python: Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None = None
 
     @field_validator("device")
@@ -122,7 +139,22 @@ class Target(Frozen):
             raise ValueError("reduce-overhead replays CUDA graphs, so it is for gpu targets; choose compile")
         if self.precision == "float32_strict" and not self.is_gpu:
             raise ValueError("float32_strict is for gpu targets; a CPU has no TF32 to switch off, so choose float32")
+        if self.call != "step":
+            self._refuse_with_call()
         return self
+
+    def _refuse_with_call(self) -> None:
+        """Raise ValueError for options that do not go together with a call of the model."""
+        if self.framework != "tensorflow":
+            raise ValueError(f"call={self.call} is for framework=tensorflow; leave call out for {self.framework}")
+        if self.replicas > 1:
+            raise ValueError(f"call={self.call} is for one device; leave call out for {self.device}")
+        if self.steps_per_execution > 1:
+            raise ValueError(f"call={self.call} is one step per call; leave steps_per_execution out")
+        if self.call == "model" and self.execution not in ("keras", "eager"):
+            raise ValueError(f"call=model runs eagerly; leave execution={self.execution} out, or choose call=function")
+        if self.call == "function" and self.execution == "eager":
+            raise ValueError("call=function is compiled; leave execution=eager out, or choose call=model")
 
     @property
     def on_cpu(self) -> bool:
@@ -177,7 +209,7 @@ class Target(Frozen):
                     f"Target “{text}”: “{option}” is not understood; accepted are framework={', '.join(FRAMEWORKS)}, "
                     "threads=N, precision=float32, float32_strict, mixed_float16, mixed_bfloat16 or int8, "
                     "execution=keras, graph, xla, eager, compile or reduce-overhead, steps_per_execution=N, "
-                    "python=/path, each once."
+                    f"call={', '.join(get_args(Call)[1:])}, python=/path, each once."
                 )
             values[name] = value if name == "python" else value.lower()
         try:
@@ -186,8 +218,11 @@ class Target(Frozen):
             raise UserError(f"Target “{text}”: {explain(error)}") from None
 
 
-def refuse_mode(workload: Workload, target: Target) -> None:
-    """Raise ValueError if the target cannot compute the workload's kind of step."""
+def refuse_mode(workload: Workload, target: Target, pipeline: Pipeline | None = None) -> None:
+    """Raise ValueError if the target cannot compute the workload's kind of step, or takes no batch from the pipeline.
+
+    Without a ``pipeline`` only the kind of step is judged.
+    """
     returned, native = getattr(workload.network, "returns", None), target.framework == "pytorch"
     if native and returned != "pytorch":
         raise ValueError(
@@ -203,6 +238,10 @@ def refuse_mode(workload: Workload, target: Target) -> None:
         raise ValueError(f"{FRAMEWORKS[target.framework].title} does not train; choose inference")
     if workload.training and target.precision == "int8":
         raise ValueError("int8 is for inference; training needs float32 or mixed precision")
+    if workload.training and target.call != "step":
+        raise ValueError(f"call={target.call} is for inference; choose inference, or leave call out")
+    if pipeline is not None and pipeline.kind != "host" and target.call != "step":
+        raise ValueError(f"call={target.call} takes NumPy batches; choose the host pipeline, or leave call out")
 
 
 def refuse_batch(batch: int, target: Target) -> None:
@@ -218,6 +257,12 @@ def refuse_several(target: Target, what: str) -> None:
     """Raise ValueError for a target of several devices if ``what`` is done on one at a time."""
     if target.replicas > 1:
         raise ValueError(f"{what} on one device at a time; choose {target.devices[0]} in place of {target.device}")
+
+
+def refuse_call(target: Target, what: str) -> None:
+    """Raise ValueError for a target that calls the model if ``what`` is done with Keras's own steps."""
+    if target.call != "step":
+        raise ValueError(f"{what} with Keras's own steps; leave call={target.call} out")
 
 
 class Pipeline(Frozen):

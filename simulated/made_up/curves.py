@@ -16,6 +16,7 @@ FASTER = {"float32": 1.0, "float32_strict": 1.0, "mixed_float16": 4.0, "mixed_bf
 TF32, TF32_FROM = 3.0, (8, 0)
 CPU_FLOOR_MS = {"graph": 0.25, "xla": 0.18, "eager": 1.5}
 GPU_FLOOR_MS = {"graph": 1.2, "xla": 0.7, "eager": 5.0}
+CALL_MS = {"predict": 35.0, "model": 0.8, "predict_on_batch": 0.02}
 LINK_GB_S, COPY_MS = 8.0, 0.05
 
 
@@ -60,7 +61,7 @@ def parts_ms(
         grows_ms, floor_ms = (t * (1.3 if shared else 1.0) for t in (grows_ms, floor_ms))
         grows_ms /= SLOW_CLOCK if hot else 1.0
         copy_ms = 0.0 if pipeline.kind == "resident" else COPY_MS + size / (LINK_GB_S * 1e6)
-    floor_ms /= min(target.steps_per_execution, 4)
+    floor_ms = floor_ms / min(target.steps_per_execution, 4) + CALL_MS.get(target.call, 0.0)
     input_ms = 0.0 if pipeline.kind != "tfdata" else 0.05 + pipeline.preprocess_us * batch / 1000 / CORES
     core_ms = math.hypot(floor_ms, grows_ms)
     compute_ms = min(max(0.02 * core_ms, grows_ms), 0.97 * core_ms)

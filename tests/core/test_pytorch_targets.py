@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from core.cli.model_code import described_network, network_from_code
+from core.cli.model_code import network_from_code
 from core.cli.networks import network_flags, network_of
 from core.networks.families import LayerCount, network_from_name
 from core.networks.families.code import Code, CodeError, is_torch_module, shapes_of
@@ -24,7 +24,7 @@ DESCRIBED = Described(
 
 
 def made(framework: str) -> Code:
-    return described_network("net:make", str(Path.cwd()), DESCRIBED, framework)
+    return DESCRIBED.network("net:make", str(Path.cwd()), framework)
 
 
 def plan(network: Any, *targets: Target) -> SweepPlan:

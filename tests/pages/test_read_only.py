@@ -34,6 +34,7 @@ PAGES = (
     "overhead",
     "pipeline",
     "diagnosis",
+    "job",
     "fleet",
     "history",
     "method",

@@ -106,6 +106,19 @@ def test_a_list_of_batches_and_inference_come_back(engine: Any) -> None:
     holds(more(at), "inference, ", "list of batch")
 
 
+def test_a_way_of_calling_is_chosen_for_inference_and_comes_back(engine: Any) -> None:
+    at = open_page(target="cpu")
+    assert not [field.key for field in at.selectbox if field.key.startswith("form_call_")]
+    at.segmented_control(key="form_mode").set_value("infer").run()
+    (field,) = [field for field in at.selectbox if field.key.startswith("form_call_")]
+    field.set_value("predict").run()
+    assert "host pipeline" in at.error[0].value
+    at.selectbox(key="form_prefetch").set_value("host").run()
+    assert settings_of(at)["target"] == ["cpu,call=predict"]
+    again = open_page(**settings_of(at))
+    assert start(engine, again, "sweep").plan.names == ("CPU, called by predict()",)
+
+
 def test_an_address_that_comes_late_does_not_put_the_fields_back(engine: Any) -> None:
     """Start a second change before the browser had the address of the first one."""
     at = open_page()

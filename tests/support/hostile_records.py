@@ -125,7 +125,7 @@ class Filler:
             self._names += 1
             return f"{text} {self._names}"
         if isinstance(value, dict):
-            return {text: next((part for part in value.values() if isinstance(part, BaseModel)), text)} | value
+            return {text: next((part for part in value.values() if not isinstance(part, str)), text)} | value
         if isinstance(value, tuple):
             if value and isinstance(value[0], dict):
                 return ({text: text}, *value[1:])

@@ -21,6 +21,7 @@ class Written:
     name: str
     text: bytes
     archive: bytes
+    legacy: bytes
     parameters: int
     shape: tuple[int, ...]
     rebuilt: tuple[int, tuple[int, ...]]
@@ -30,9 +31,14 @@ def written() -> list[Written]:
     """Return every model, all from one process."""
     return [
         Written(
-            name, text.encode(), base64.b64decode(archive), parameters, tuple(shape), (rebuilt[0], tuple(rebuilt[1]))
+            name,
+            text.encode(),
+            *map(base64.b64decode, files),
+            parameters,
+            tuple(shape),
+            (rebuilt[0], tuple(rebuilt[1])),
         )
-        for name, text, archive, parameters, shape, rebuilt in answered("-m", "tests.support.keras_models")
+        for name, text, files, parameters, shape, rebuilt in answered("-m", "tests.support.keras_models")
     ]
 
 
@@ -45,10 +51,11 @@ def _answer() -> list[tuple[Any, ...]]:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for name, model in _models(keras):
-            path = Path(folder) / f"{name}.keras"
-            model.save(path)
+            paths = [Path(folder, f"{name}.{ending}") for ending in ("keras", "h5")]
+            for path in paths:
+                model.save(path)
             rebuilt = build(keras, read_architecture(model.to_json().encode()))
-            packed = base64.b64encode(path.read_bytes()).decode()
+            packed = [base64.b64encode(path.read_bytes()).decode() for path in paths]
             sizes = [(each.count_params(), each.output_shape[1:]) for each in (model, rebuilt)]
             found.append((name, model.to_json(), packed, *sizes[0], sizes[1]))
     return found

@@ -11,6 +11,7 @@ from core.studies.registry import kinds
 from core.ui import menu
 from simulated.diagnoses import helping_diagnosis
 from simulated.frontier_studies import log2_speed_up, make_frontier_study
+from simulated.jobs import made_job
 from simulated.kinds import RUN
 from simulated.kinds.memory import of_run as memory_study
 from simulated.noises import make_noise_study
@@ -30,6 +31,7 @@ class Place:
     says: str = ""
     counted: str = ""
     tab: str = ""
+    measures_shown: bool = False  # its form measures what the shown study holds
     gone: str = "There is no such {noun} here; it was deleted, or measured on another machine."
 
     def __str__(self) -> str:
@@ -99,11 +101,15 @@ RESOLUTION = Place(
     "resolution", lambda: made_resolution(factor=10.0),
     "The equal targets came out different",
 )  # fmt: skip
+JOB = Place(
+    "job", lambda: made_job(floors_ms=(0.3, 0.6), slopes_ms=(0.02, 0.05)), "Nothing measured is faster than",
+    measures_shown=True,
+)  # fmt: skip
 TRACE = Place("trace")
 PITFALLS = Place("pitfalls", tab="Timing pitfalls, live")
 TASKS = (TRACE, PITFALLS)  # not stored
 FRAMED = (FRONTIER, PIPELINE)
-STUDIES = (*FRAMED, SCALING, DIAGNOSIS, NOISE, MEMORY, HOST, RESOLUTION)
+STUDIES = (*FRAMED, SCALING, DIAGNOSIS, NOISE, MEMORY, HOST, RESOLUTION, JOB)
 _SHOWN = {place.kind for place in (SWEEP, *STUDIES)} | {"fleet"}  # which begins on a cluster only
 PLACES = (SWEEP, *STUDIES, *(Place(kind) for kind in kinds() if kind not in _SHOWN and menu.measuring(kind)))
 """Every kind that a page starts; those of :data:`STUDIES` have a second study to tell apart."""

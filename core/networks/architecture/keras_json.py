@@ -73,7 +73,11 @@ def spec_of(value: Any) -> Spec:
     if len(name) > MAX_NAME:
         raise ArchitectureError.at(name, kind, f"its name has {len(name):,} characters; accepted are {MAX_NAME}")
     module, registered = value.get("module"), value.get("registered_name")
-    spec = Spec(kind, name, config, nodes, isinstance(module, str) and module.startswith(OPERATIONS))
+    if module is None:  # an .h5 file names none, but a layer's config holds more than a name
+        operation = config.keys() == {"name"} and bool(nodes) and isinstance(nodes[0], dict)
+    else:
+        operation = isinstance(module, str) and module.startswith(OPERATIONS)
+    spec = Spec(kind, name, config, nodes, operation)
     if registered not in (None, kind) or ">" in kind:
         raise spec.refused(f"it is the custom object {shown(registered or kind)}; only Keras's own layers are read")
     if not (module is None or (isinstance(module, str) and f"{module}.".startswith("keras."))):

@@ -1,4 +1,5 @@
-"""Reader of a user's own architecture from an untrusted file: Keras JSON, or the config.json in a .keras file.
+"""Reader of a user's own architecture from an untrusted file: Keras JSON, a .keras file's config.json, or an .h5 file's
+model_config (:mod:`core.networks.architecture.hdf5`).
 
 Nothing from the file is executed, unpickled, unpacked to disk or deserialised by Keras: its text is parsed as plain
 data and turned into a :class:`core.networks.architecture.graph.Graph` of layers on the allow-list
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from core.base.numbers import byte_size
+from core.networks.architecture import hdf5
 from core.networks.architecture.counts import ArchitectureError
 from core.networks.architecture.graph import INPUT, Graph, Layer
 from core.networks.architecture.keras_json import (
@@ -304,11 +306,7 @@ _MAX_COMMENT = 0xFFFF
 
 def config_json(data: bytes) -> bytes:
     """Return the bytes of ``config.json`` in a .keras file. Raises ArchitectureError."""
-    if len(data) > MAX_ARCHIVE_BYTES:
-        raise ArchitectureError(
-            f"The file is too large ({byte_size(len(data))}); accepted are .keras files of up to "
-            f"{byte_size(MAX_ARCHIVE_BYTES)}. The text of model.to_json() is enough."
-        )
+    _check_size(data)
     _check_directory(data)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -319,6 +317,14 @@ def config_json(data: bytes) -> bytes:
         raise
     except Exception:  # zipfile may raise almost anything on a damaged archive
         raise ArchitectureError(DAMAGED) from None
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_ARCHIVE_BYTES:
+        raise ArchitectureError(
+            f"The file is too large ({byte_size(len(data))}); accepted are files of up to "
+            f"{byte_size(MAX_ARCHIVE_BYTES)}. The text of model.to_json() is enough."
+        )
 
 
 def _check_directory(data: bytes) -> None:
@@ -350,8 +356,7 @@ def _member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     return info
 
 
-HDF5 = b"\x89HDF\r\n\x1a\n"
-ACCEPTED = "accepted are the text of model.to_json() and .keras files"
+ACCEPTED = "accepted are the text of model.to_json(), .keras files and .h5 files"
 
 
 def read_architecture(data: bytes, filename: str = "", *, public: bool = True) -> Graph:
@@ -362,9 +367,10 @@ def read_architecture(data: bytes, filename: str = "", *, public: bool = True) -
     """
     if not data.strip():
         raise ArchitectureError(f"The file is empty; {ACCEPTED}.")
-    if data.startswith(HDF5):
-        raise ArchitectureError(f"The file is HDF5, which is never opened; {ACCEPTED}.")
-    if data.startswith(SIGNATURE) or filename.lower().endswith(".keras"):
+    if data.startswith(hdf5.SIGNATURE) or filename.lower().endswith(hdf5.ENDINGS):
+        _check_size(data)
+        data = hdf5.model_config(data)
+    elif data.startswith(SIGNATURE) or filename.lower().endswith(".keras"):
         data = config_json(data)
     model = parse(data)
     if not isinstance(model, dict) or "class_name" not in model:

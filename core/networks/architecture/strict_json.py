@@ -35,7 +35,9 @@ def parse(data: bytes | str) -> Any:
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"The file is neither UTF-8 text nor a .keras file (byte {error.start + 1:,}).") from None
+        raise UserError(
+            f"The file is neither UTF-8 text nor a .keras or .h5 file (byte {error.start + 1:,})."
+        ) from None
     _check_nesting(text)
     try:
         return json.loads(

@@ -56,7 +56,7 @@ class Own(GraphNetwork):
 
     @classmethod
     def from_file(cls, data: bytes, filename: str) -> Self:
-        """Return the network in Keras JSON or a .keras file. Raises UserError, which names the faulty layer."""
+        """Return the network in Keras JSON or a .keras or .h5 file. Raises UserError, which names the faulty layer."""
         return cls(architecture=dump(read_architecture(data, filename)), label=label_of(filename))
 
     @classmethod

@@ -37,10 +37,11 @@ class CpuRanking:
 
 
 def cpu_targets(run: Run, answer: Answer) -> tuple[int, ...]:
-    """Return the indices of the run's CPU targets that have a step time."""
+    """Return the indices of the run's CPU targets that have a step time; a call of the model is no setting of a CPU."""
     measured = {cell.target for cell in answer.cells}
     targets = () if run.plan is None else run.plan.targets
-    return tuple(i for i, target in enumerate(targets) if target.device == "cpu" and i in measured)
+    cpus = [index for index, target in enumerate(targets) if (target.device, target.call) == ("cpu", "step")]
+    return tuple(index for index in cpus if index in measured)
 
 
 def rank_cpus(run: Run, answer: Answer) -> CpuRanking | None:

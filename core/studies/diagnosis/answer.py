@@ -134,6 +134,7 @@ SHOWN: dict[Judgement, str] = {"unclear": "not clear"}
 Reason = Literal["helps", "helps_but_behind", "none_helps_behind", "none_helps", "open", "failed"]
 TITLES = {  # for families whose arms differ in a setting to be named
     "steps": "{arm}",
+    "call": "{arm}",
     "precision": "Mixed precision ({arm})",
     "threads": "{arm} instead",
     "batch": "{arm} (time per sample)",
@@ -179,7 +180,8 @@ def diagnose(run: Run, diagnosis: Diagnosis) -> DiagnosisAnswer:
     diagnosis = diagnosis.model_copy(update={"target": target})
     answer = analyse(run)
     measured = {effect.arm: effect for effect in effects(diagnosis.experiment, together=True)}
-    findings = [_finding(run, answer, diagnosis, name, measured) for name in REMEDIES]
+    considered = {family(arm.code) for arm in diagnosis.experiment.arms} | set(diagnosis.skipped)
+    findings = [_finding(run, answer, diagnosis, name, measured) for name in REMEDIES if name in considered]
     ranked = tuple(sorted(findings, key=lambda f: (ORDER.index(f.judgement), -(f.gain or 0.0))))
     sentence, reason = _verdict(run, answer, diagnosis, ranked, bool(measured))
     seen = [item.interference for item in diagnosis.experiment.rounds]
@@ -267,7 +269,7 @@ def _evidence(
     if name in ("xla", "graph", "steps") and mean is not None:
         host = percent((mean.launch_ms + mean.other_ms) / mean.step_ms)
         return f"{times} In the trace {host} of a step is launch and host."
-    if name in ("xla", "graph", "steps", "batch") and fit is not None:
+    if name in ("xla", "graph", "steps", "call", "batch") and fit is not None:
         share = fit.overhead_share(diagnosis.batch)
         return f"{times} By the fit, {percent(share)} of a step at batch {diagnosis.batch:,} is fixed cost."
     if name == "precision" and mean is not None:

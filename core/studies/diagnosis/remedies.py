@@ -14,12 +14,14 @@ from core.rounds.ran_as import resolved_target
 from core.rounds.run import Run
 from core.studies.experiment.record import Arm
 from core.workload.execution import keeps_from_xla, same
+from core.workload.names import CALLS
 from core.workload.spec import MAX_BATCH, Pipeline, Target
 
 AS_IS = "as-is"
 STEPS = (2, 8, 32)
 BATCH_FACTORS = (4, 16)
 MOST_BATCH_SHARE = 4  # larger batches are tried up to this factor on the largest of the plan
+BETTER_CALLS = {"function": "Call through a tf.function", "predict_on_batch": "Call of predict_on_batch"}
 ON_SEVERAL = "On several devices Keras runs a graph, one step per call."
 
 
@@ -55,6 +57,13 @@ REMEDIES = {
             "Several steps per execution",
             "Compile the model with steps_per_execution=N.",
             "Callbacks and metrics then see every Nth step only.",
+        ),
+        Remedy(
+            "call",
+            "Another way of calling the model",
+            "Wrap model(x, training=False) once in a tf.function with a fixed input_signature and call that for every "
+            "batch, or call model.predict_on_batch(x).",
+            "A tf.function with a fixed signature takes batches of one size only.",
         ),
         Remedy(
             "precision",
@@ -101,13 +110,15 @@ def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[s
             _feeds(base),
             _executions(base, now, no_xla),
             _steps(base),
+            _calls(base),
             _precisions(base),
             _threads(base, cores),
             _batches(base, plan),
         )
     )
     tried = {family(arm.code) for arm in remedies}
-    skipped = {name: why for name, why in _reasons(base, no_xla).items() if name not in tried}
+    reasons = _reasons(base, no_xla) | (_reasons_of_a_call(base.target) if base.target.call != "step" else {})
+    skipped = {name: why for name, why in reasons.items() if name not in tried}
     return (base, *remedies), skipped
 
 
@@ -131,7 +142,7 @@ def _variant(base: Arm, code: str, title: str, pipeline: Pipeline | None = None,
 
 def _feeds(base: Arm) -> Iterator[Arm]:
     pipeline = base.pipeline
-    if pipeline.kind == "resident":
+    if pipeline.kind == "resident" or base.target.call != "step":
         return
     yield _variant(base, "resident", "Data resident on the device", Pipeline())
     if pipeline.kind == "host":
@@ -147,6 +158,8 @@ def _feeds(base: Arm) -> Iterator[Arm]:
 
 def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
     """Yield other executions than the current one, ``now``; ``no_xla`` if Keras would not use XLA."""
+    if base.target.call == "model":
+        return
     known = FRAMEWORKS[base.target.framework]
     ways = known.executions if base.target.replicas == 1 or known.several is None else known.several.executions
     if now != "xla" and not no_xla and "xla" in ways:
@@ -158,9 +171,19 @@ def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
 def _steps(base: Arm) -> Iterator[Arm]:
     if base.target.execution == "eager" or base.target.framework != "tensorflow" or base.target.replicas > 1:
         return
+    if base.target.call != "step":
+        return
     for steps in STEPS:
         if steps != base.target.steps_per_execution:
             yield _variant(base, f"steps-{steps}", f"{steps} steps per execution", steps_per_execution=steps)
+
+
+def _calls(base: Arm) -> Iterator[Arm]:
+    """Yield calls that cost less in themselves, compiled where the present one is eager."""
+    execution = "keras" if base.target.execution == "eager" else base.target.execution
+    for call, title in BETTER_CALLS.items():
+        if base.target.call in ("predict", "model"):
+            yield _variant(base, f"call-{call}", title, call=call, execution=execution)
 
 
 def _precisions(base: Arm) -> Iterator[Arm]:
@@ -221,3 +244,12 @@ def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
         | ({} if by_steps else {"steps": f"Several steps per call save nothing with {known.title}."})
         | (dict.fromkeys(("xla", "graph", "steps"), ON_SEVERAL) if several and by_steps else {})
     )
+
+
+def _reasons_of_a_call(target: Target) -> dict[str, str]:
+    """Return why a family has no arm for a target that calls the model."""
+    reasons = dict.fromkeys(("resident", "prefetch", "parallel"), "Every call is handed a NumPy batch.")
+    reasons |= {"steps": "A call is one step.", "call": f"It is {CALLS[target.call]} already."}
+    if target.call == "model":
+        reasons |= dict.fromkeys(("xla", "graph"), "model(x) runs eagerly; a tf.function comes first.")
+    return reasons

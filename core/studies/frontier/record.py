@@ -16,7 +16,7 @@ from core.networks.families import Network, families
 from core.rounds.study import Study
 from core.workload.execution import refuse_same
 from core.workload.names import shown_names
-from core.workload.spec import Batch, Budget, Mode, Optimizer, Target, Workload, seconds
+from core.workload.spec import Batch, Budget, Mode, Optimizer, Target, Workload, refuse_call, seconds
 
 MAX_VALUES = 16  # per axis; 4096 settings at most
 MAX_ROUNDS = 100_000
@@ -105,6 +105,8 @@ class FrontierPlan(Frozen):
         for setting in {(s.depth, s.width): s for s in self.settings}.values():
             self.network(setting)
         refuse_same(self.workload(self.settings[0]), *self.targets)
+        for target in self.targets:
+            refuse_call(target, "a map of networks is measured")
         return self
 
     def _check_inside(self, point: Setting) -> None:

@@ -17,7 +17,18 @@ from core.base.fields import About
 from core.base.schema import Frozen
 from core.rounds.study import Study
 from core.workload.names import full_name
-from core.workload.spec import MAX_PATH, Batch, Budget, Optimizer, Pipeline, Target, Workload, refuse_several, seconds
+from core.workload.spec import (
+    MAX_PATH,
+    Batch,
+    Budget,
+    Optimizer,
+    Pipeline,
+    Target,
+    Workload,
+    refuse_call,
+    refuse_several,
+    seconds,
+)
 
 MIN_BATCH_TRAINED = 4
 
@@ -75,6 +86,7 @@ class NoisePlan(Frozen):
         if not self.workload.training:
             raise ValueError("only training has gradients; inference has no noise scale")
         refuse_several(self.target, "the noise scale is measured")
+        refuse_call(self.target, "the noise scale is measured")
         return self
 
     @property

@@ -17,7 +17,7 @@ from core.base.fields import About
 from core.base.schema import Frozen
 from core.studies.experiment.record import Arm
 from core.workload.names import full_name
-from core.workload.spec import AUTOTUNE, Batch, Budget, Pipeline, Target, Workload, seconds
+from core.workload.spec import AUTOTUNE, Batch, Budget, Pipeline, Target, Workload, refuse_call, seconds
 
 Family = Literal["prefetch", "calls", "cost"]
 FIELDS: dict[Family, str] = {"prefetch": "prefetch", "calls": "parallel_calls", "cost": "preprocess_us"}
@@ -49,6 +49,7 @@ class PipelinePlan(Frozen):
     def _base_is_tfdata(self) -> Self:
         if self.base.kind != "tfdata":
             raise ValueError("a pipeline study varies a tf.data pipeline; choose the tfdata pipeline")
+        refuse_call(self.target, "ways of feeding are measured")
         return self
 
     @property

@@ -76,7 +76,7 @@ class ScalingPlan(Frozen):
             if first.device not in target.devices:
                 raise ValueError(f"“{target}” lacks the one device that it is held against, {first.device}")
         for target in self.targets:
-            refuse_mode(self.workload, target)
+            refuse_mode(self.workload, target, self.pipeline)
             if not any(batch % target.replicas == 0 for batch in self.batches):
                 raise ValueError(
                     f"no batch size is a multiple of {target.replicas}, so {target.replicas} devices share none"

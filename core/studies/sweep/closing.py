@@ -138,7 +138,7 @@ class Closing:
         """Time what Keras's own loop adds to a step, once per run, on these targets at one batch."""
         batch = loop.batch_to_time(run)
         done = {cost.target for cost in run.loops if cost.times is not None}
-        left = [target for target in targets if target not in done]
+        left = [target for target in targets if target not in done and self._plan.targets[target].call == "step"]
         if batch is None or not left:
             return
         begin_s = self._clock.now_s()

@@ -42,11 +42,12 @@ def build(
     workload = checked_workload(checks, **{name: inputs[name] for name in WORKLOAD if name in inputs})
     proposed = {"budget_s"} if inputs["budget_s"] is None else set()
     values = checks.fields(SweepPlan, {name: value for name, value in inputs.items() if name not in proposed})
+    pipeline = _pipeline(checks, inputs["pipeline"])
     values |= {
         "workload": workload,
-        "targets": checked_targets(checks, inputs["targets"], workload, missing),
+        "targets": checked_targets(checks, inputs["targets"], workload, missing, pipeline),
         "batches": _batches(checks, inputs["batches"]),
-        "pipeline": _pipeline(checks, inputs["pipeline"]),
+        "pipeline": pipeline,
     }
     return _planned(checks, values, available_bytes, limited)
 

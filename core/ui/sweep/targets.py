@@ -16,6 +16,7 @@ from core.studies.sweep.presets import PRESETS, another
 from core.ui import machine
 from core.ui.fields import (
     STEPS_PER_EXECUTION,
+    call_field,
     device_field,
     execution_field,
     of_target,
@@ -89,7 +90,7 @@ class TargetRows:
         return values
 
     def _fields(self, row: Row, of: str, folded: Any, place: Any) -> dict[str, Any]:
-        """Draw the fields: framework, precision and steps ``folded``; device, threads, execution in the ``place``."""
+        """Draw framework, precision, steps and call ``folded``, and device, threads and execution in the ``place``."""
         name, default, here = str(row.number), row.default, self._here
         with folded:
             framework = self._framework(name, default, of)
@@ -101,9 +102,10 @@ class TargetRows:
         with more:
             precision = precision_field(name, default, here, framework, device, of, infers=self._infers)
             steps = steps_field(name, default, framework, execution, of)
+            call = call_field(name, default, framework, of, infers=self._infers)
         return {
             "framework": framework.name, "device": device, "threads": threads, "precision": precision,
-            "execution": execution, "steps_per_execution": steps,
+            "execution": execution, "steps_per_execution": steps, "call": call,
         }  # fmt: skip
 
     def _framework(self, name: str, default: Target, of: str) -> Framework:

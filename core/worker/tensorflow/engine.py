@@ -40,6 +40,7 @@ from core.worker.protocol import (
 )
 from core.worker.shares import NO_ALL_REDUCE
 from core.worker.tensorflow import placement as placing
+from core.worker.tensorflow.calls import CalledStep
 from core.worker.tensorflow.code import describe_model
 from core.worker.tensorflow.data import explain_reading
 from core.worker.tensorflow.devices import Devices, profiled_devices, start_devices, uses_tf32
@@ -123,6 +124,8 @@ class TensorFlowEngine(CellEngine[CellStep]):
             return build_model(workload, target)
 
     def make_step(self, model: Any, workload: Workload, target: Target, feed: Feed) -> CellStep:
+        if target.call != "step":
+            return CalledStep(model, workload, feed, target.call)
         return CellStep(model, workload, feed, target.steps_per_execution)
 
     def first_call(self, step: CellStep) -> tuple[float, Placement]:
@@ -155,6 +158,8 @@ class TensorFlowEngine(CellEngine[CellStep]):
 
     def time_loop(self, cell: Cell[CellStep], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:
         self._check_single("What Keras's own loop adds to a step")
+        if cell.target.call != "step":
+            raise CellFailed("error", f"Keras runs no loop around call={cell.target.call}.")
         return time_loop(cell.step, cell.workload.training, limit_ms)
 
     def explain_reading(self, error: Exception, path: str) -> str | None:

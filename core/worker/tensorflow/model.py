@@ -11,7 +11,16 @@ from core.base.frameworks import Compiled
 from core.worker.keras.model import build, without_compiler
 from core.worker.keras.step import KerasStep
 from core.worker.protocol import CellFailed
-from core.workload.spec import AS_ASKED, KERAS_ON_CPU, KERAS_ON_SEVERAL, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
+from core.workload.spec import (
+    AS_ASKED,
+    CALLED_EAGERLY,
+    KERAS_ON_CPU,
+    KERAS_ON_SEVERAL,
+    KERAS_WITHOUT_XLA,
+    KERAS_XLA,
+    Target,
+    Workload,
+)
 
 
 def build_model(workload: Workload, target: Target) -> Any:
@@ -19,6 +28,8 @@ def build_model(workload: Workload, target: Target) -> Any:
 
     Raises CellFailed ``error`` if Keras would silently skip XLA.
     """
+    if target.call == "model":
+        target = target.model_copy(update={"execution": "eager"})
     model = build(workload, target, _jit_compile(target))
     _check_compiled(model, target)
     return model
@@ -44,6 +55,8 @@ def compiled_as(model: Any, target: Target) -> tuple[Compiled, str]:
 def _why(model: Any, target: Target, run: Compiled) -> str:
     if target.execution != "keras":
         return AS_ASKED
+    if target.call == "model":
+        return CALLED_EAGERLY
     if not target.is_gpu:
         return KERAS_ON_CPU
     if target.replicas > 1:

@@ -89,15 +89,16 @@ def verify(model: Any, outputs: Any, placed: Placed, devices: tuple[str, ...], x
     """Return the placement of a step that belongs on ``devices`` (CPU:0, or GPU:0 and GPU:1).
 
     Each of several devices must hold a copy of every variable and run the network's arithmetic; Keras joins their
-    outputs on any device. Raises CellFailed ``misplaced`` otherwise.
+    outputs on any device. NumPy outputs have left the device. Raises CellFailed ``misplaced`` otherwise.
     """
     words = all_of(devices)
     lying = {_devices_of(variable.value) for variable in model.variables if len(variable.shape) >= 1} - {devices}
     if lying:
         strays = " or ".join(sorted(map(all_of, lying)))
         raise CellFailed("misplaced", f"Variables of the network lie on {strays}, not on {words}.")
-    lie_on = {short_name(t.backing_device) for t in tf.nest.flatten(outputs) if t.dtype.is_floating}
-    if len(devices) == 1 and lie_on != {*devices}:
+    tensors = [output for output in tf.nest.flatten(outputs) if isinstance(output, tf.Tensor)]
+    lie_on = {short_name(t.backing_device) for t in tensors if t.dtype.is_floating}
+    if len(devices) == 1 and tensors and lie_on != {*devices}:
         raise CellFailed("misplaced", f"The step's outputs lie on {', '.join(sorted(lie_on))}, not on {words}.")
     elsewhere = Counter({op: n for (where, op), n in placed.counts.items() if where not in devices})
     if heavy := sorted(op for op in elsewhere if _heavy(op)):

@@ -12,7 +12,7 @@ from core.studies.registry import kinds, load_example
 from simulated.kinds import cases
 
 RECORDS: dict[str, Record] = {name: load_example(name) or case.study() for name, case in cases().items()}
-CHANGED = {"rounds": 1, "experiment": 1, "plan": 1, "sweeps": 1}
+CHANGED = {"rounds": 1, "experiment": 1, "plan": 1, "sweeps": 1, "capture": 1}
 NO_RECORDS = ["", "nonsense", "[]", "null", "{}", '{"schema_version": 1}', '{"a": NaN}', "[" * 10]
 
 

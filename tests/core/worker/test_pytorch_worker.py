@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from core.cli.model_code import described_network
 from core.networks.families.code import Code
 from core.worker.process import ProcessWorker, launch_processes
 from core.worker.protocol import CellFailed, Describe, Prepare, Release, RunBlock, TimeLoop, TraceSteps
@@ -41,7 +40,7 @@ def network(worker: ProcessWorker, folder: Path) -> Any:
     def described(function: str) -> Code:
         entry = f"{NAME}:{function}"
         found = worker.ask(Describe(entry=entry, folder=str(folder)), ANSWER_S)
-        return described_network(entry, str(folder), found, "pytorch")
+        return found.network(entry, str(folder), "pytorch")
 
     return described
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.model_code import described_network
 from core.networks.families import LayerCount
 from core.networks.families.code import Code
 from core.worker.process import ProcessWorker
@@ -117,7 +116,7 @@ def refusal(workers: tuple[ProcessWorker, ProcessWorker], folder: Path, function
 
 
 def network(workers: tuple[ProcessWorker, ProcessWorker], folder: Path, function: str) -> Code:
-    return described_network(f"net.models:{function}", str(folder), describe(workers, folder, function))
+    return describe(workers, folder, function).network(f"net.models:{function}", str(folder))
 
 
 def test_layers_that_are_all_known_are_counted_by_the_architecture(workers, folder) -> None:

@@ -24,6 +24,8 @@ MANY = [
     "cpu,framework=jax,python=/opt/jax/bin/python",
     "mps,framework=torch",
     "cpu,framework=torch,execution=compile",
+    "cpu,call=predict",
+    "cpu,threads=1,call=function",
 ]
 
 
@@ -37,6 +39,9 @@ MANY = [
         (("cpu", "gpu:0", "gpu:0,precision=mixed_float16"), ("CPU", "GPU 0", "GPU 0, mixed precision")),
         (("gpu:0", "gpu:0,precision=mixed_float16", "gpu:0,precision=mixed_bfloat16"),
          ("float32", "mixed float16", "mixed bfloat16")),
+        (("cpu,call=predict",), ("CPU, called by predict()",)),
+        (("cpu,call=predict_on_batch", "cpu,call=model", "cpu,call=function"),
+         ("CPU, called by predict_on_batch()", "CPU, called as model(x)", "CPU, called through a tf.function")),
         (("cpu", "cpu,framework=jax", "cpu,framework=torch"), ("TensorFlow", "JAX", "Keras on PyTorch")),
         (("cpu", "cpu,framework=litert,precision=int8"), ("TensorFlow", "LiteRT, int8")),
         (("mps,framework=torch", "cpu,framework=jax"), ("Keras on PyTorch, Apple GPU", "JAX, CPU")),

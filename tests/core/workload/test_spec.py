@@ -81,12 +81,44 @@ def test_notation_leaves_defaults_out() -> None:
         ("cpu,precision=float32_strict", "for gpu targets; a CPU has no TF32 to switch off, so choose float32"),
         ("cpu,execution=jit", "'keras', 'graph', 'xla', 'eager'"),
         ("gpu:0,execution=eager,steps_per_execution=2", "needs keras, graph or xla"),
+        ("cpu,call=fit", "'step', 'predict', 'predict_on_batch', 'model' or 'function'"),
+        ("cpu,framework=jax,call=predict", "leave call out for jax"),
+        ("cpu:2,call=predict", "leave call out for cpu:2"),
+        ("cpu,call=predict,steps_per_execution=2", "leave steps_per_execution out"),
+        ("cpu,call=model,execution=xla", "leave execution=xla out, or choose call=function"),
+        ("cpu,call=function,execution=eager", "leave execution=eager out, or choose call=model"),
     ],
 )
 def test_a_wrong_target_is_answered_with_one_sentence(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         Target.parse(text)
     assert "\n" not in str(caught.value)
+
+
+def test_records_leave_out_the_step_that_is_not_called() -> None:
+    assert "call" not in Target().model_dump(mode="json")
+    assert Target.model_validate({"device": "cpu"}) == Target(call="step")
+    called = Target.parse("cpu,call=model,execution=eager")
+    assert Target.model_validate_json(called.model_dump_json()) == called
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "says"),
+    [
+        ("train", "host", "choose inference, or leave call out"),
+        ("infer", "resident", "choose the host pipeline, or leave call out"),
+        ("infer", "tfdata", "choose the host pipeline, or leave call out"),
+        ("infer", "host", ""),
+    ],
+)
+def test_a_call_takes_numpy_batches_in_inference_only(mode: str, kind: str, says: str) -> None:
+    values = {"workload": {"network": "784-128-10", "mode": mode}, "batches": (1, 8), "pipeline": {"kind": kind}}
+    values["targets"] = (Target(), Target(call="predict"))
+    if not says:
+        assert SweepPlan.model_validate(values).names == ("CPU", "CPU, called by predict()")
+        return
+    with pytest.raises(ValueError, match=says):
+        SweepPlan.model_validate(values)
 
 
 def test_a_target_of_several_devices_knows_each() -> None:
@@ -107,7 +139,8 @@ def test_a_batch_is_shared_out_evenly_or_refused() -> None:
 
 
 def test_a_process_serves_all_that_differs_in_no_matter_of_a_process() -> None:
-    texts = ("gpu:0", "gpu:0,precision=mixed_float16", "gpu:0,execution=eager", "gpu:0,steps_per_execution=4")
+    options = ("precision=mixed_float16", "execution=eager", "steps_per_execution=4", "call=predict")
+    texts = ("gpu:0", *(f"gpu:0,{option}" for option in options))
     assert {Target.parse(text).host for text in texts} == {Target(device="gpu:0")}
     strict = Target.parse("gpu:0,precision=float32_strict,execution=xla")
     assert strict.host == Target(device="gpu:0", precision="float32_strict")

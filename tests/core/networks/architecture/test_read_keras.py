@@ -32,4 +32,5 @@ def test_a_model_comes_back_as_it_was(models: dict[str, Written], name: str) -> 
     assert output_shape(graph) == model.shape
     assert model.rebuilt == (model.parameters, model.shape)
     assert read_architecture(model.archive, f"{name}.keras") == graph
+    assert read_architecture(model.legacy) == graph
     assert Own.from_file(model.archive, f"{name}.keras").architecture == Own.from_file(model.text, "").architecture

@@ -3,7 +3,7 @@
 import pytest
 
 from core.base.evidence import Environment, Setup
-from core.base.frameworks import Compiled, FrameworkName
+from core.base.frameworks import Call, Compiled, FrameworkName
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
 from core.studies.diagnosis.remedies import AS_IS, REMEDIES, arms_for, family, with_remedy
@@ -42,7 +42,8 @@ def tried(run: Run, target: int = 1, batch: int = 64) -> tuple[dict[str, Arm], d
         assert Arm.model_validate(arm.model_dump()) == arm
         assert (arm.target, arm.pipeline, arm.batch) != (base.target, base.pipeline, base.batch)
         assert arm.title
-    assert {family(code) for code in codes} | set(skipped) == set(REMEDIES)
+    others = {"call"} if base.target.call == "step" else set()
+    assert {family(code) for code in codes} | set(skipped) == set(REMEDIES) - others
     assert not {family(code) for code in codes} & set(skipped)
     assert all(why.endswith(".") for why in skipped.values())
     return {arm.code: arm for arm in arms}, skipped
@@ -267,6 +268,34 @@ def test_every_remedy_says_how() -> None:
         assert (remedy.family, family(f"{name}-8"), family(name)) == (name, name, name)
         assert remedy.how.endswith(".")
         assert remedy.title
+
+
+def called(call: Call, execution: Execution = "keras") -> Run:
+    infer, target = Workload(network="784-128-10", mode="infer"), Target(threads=1, call=call, execution=execution)
+    return planned(run_of(ON_GPU), workload=infer, targets=(ON_GPU, target), pipeline=Pipeline(kind="host"))
+
+
+@pytest.mark.parametrize(
+    ("call", "execution", "calls", "compiled"),
+    [
+        ("predict", "keras", {"call-function": "keras", "call-predict_on_batch": "keras"}, {"xla"}),
+        ("predict", "xla", {"call-function": "xla", "call-predict_on_batch": "xla"}, {"graph"}),
+        ("predict", "eager", {"call-function": "keras", "call-predict_on_batch": "keras"}, {"xla", "graph"}),
+        ("model", "keras", {"call-function": "keras", "call-predict_on_batch": "keras"}, set()),
+        ("model", "eager", {"call-function": "keras", "call-predict_on_batch": "keras"}, set()),
+        ("predict_on_batch", "keras", {}, {"xla"}),
+        ("function", "keras", {}, {"xla"}),
+    ],
+)
+def test_a_costly_call_is_tried_with_a_cheaper_one(
+    call: Call, execution: Execution, calls: dict[str, Execution], compiled: set[str]
+) -> None:
+    arms, skipped = tried(called(call, execution))
+    assert {code: arm.target.execution for code, arm in arms.items() if family(code) == "call"} == calls
+    assert all(f"call-{arms[code].target.call}" == code for code in calls)
+    assert {code for code in arms if code in ("xla", "graph")} == compiled
+    assert all(arm.pipeline == Pipeline(kind="host") for arm in arms.values())
+    assert {"resident", "prefetch", "parallel", "steps"} <= set(skipped)
 
 
 @pytest.mark.parametrize(("framework", "left_out"), [("jax", {"graph", "steps"}), ("torch", {"graph", "steps", "xla"})])

@@ -11,8 +11,10 @@ from pydantic import ValidationError
 from core.rounds.answer.analyse import analyse
 from core.rounds.run import Run
 from core.studies.diagnosis.remedies import arms_for, family
+from core.studies.frontier.record import FrontierPlan
 from core.studies.memory.record import MemoryPlan
 from core.studies.noise.record import NoisePlan
+from core.studies.pipeline.plan import PipelinePlan
 from core.studies.sweep.schedule import bracket_batches
 from core.worker.protocol import Prepare
 from core.workload.memory import estimate_bytes
@@ -119,6 +121,19 @@ def test_studies_of_one_device_refuse_several_with_a_sentence() -> None:
         MemoryPlan(**asked, limit_bytes=10**9)
     with pytest.raises(ValidationError, match="noise scale"):
         NoisePlan(**asked)
+
+
+def test_studies_of_keras_s_own_step_refuse_a_call_with_a_sentence() -> None:
+    called, leaves = Target(call="predict"), "with Keras's own steps; leave call=predict out"
+    workload = Workload(network="784-128-10", mode="infer")
+    for make in (
+        lambda: MemoryPlan(workload=workload, target=called, limit_bytes=10**9),
+        lambda: NoisePlan(workload=Workload(network="784-128-10"), target=called),
+        lambda: PipelinePlan(workload=workload, target=called),
+        lambda: FrontierPlan(depths=(1, 2), widths=(8,), batches=(1,), mode="infer", targets=(Target(), called)),
+    ):
+        with pytest.raises(ValidationError, match=leaves):
+            make()
 
 
 def test_a_diagnosis_of_several_devices_tries_what_runs_there(run: Run) -> None:

@@ -51,6 +51,12 @@ def test_a_network_read_from_a_file_is_the_network() -> None:
         ({"targets": ({}, {"framework": "litert"})}, "target 1", "LiteRT does not train; choose inference"),
         ({"targets": ({"precision": "int8"},)}, "target 0", "int8 is for inference"),
         ({"targets": ({}, {"framework": "jax", "steps_per_execution": 8})}, "target 1", "is for framework=tensorflow"),
+        ({"targets": ({}, {"call": "predict"})}, "target 1", "is for inference"),
+        (
+            {"mode": "infer", "targets": ({}, {"call": "predict"}), "pipeline": {"kind": "resident"}},
+            "target 1",
+            "the host pipeline",
+        ),
         ({"batches": ("range", 8, 4)}, "batches", "must rise"),
         ({"batches": ("range", None, 4)}, "low", "The smallest batch must lie between 1 and 65,536."),
         ({"batches": ("list", "1, x")}, "batches", "write a range such as"),

@@ -1,0 +1,8 @@
+"""The page Job."""
+
+from core.ui.menu import Page
+
+PAGE = Page(
+    "Job", ":material/description:", order=55, group="Result", opens={"job": "study"}, measures=("job",),
+    help="Where the time of your own script goes, and from which length on another target is faster.",
+)  # fmt: skip
