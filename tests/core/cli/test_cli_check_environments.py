@@ -12,10 +12,9 @@ from core.machine import installed
 from core.rounds.run import Run
 from core.worker.protocol import CellFailed, Described
 from core.workload.spec import Target
-from simulated.checks import check_machine, stored_code
+from simulated.checks import stored_code
 from simulated.commands import Command, done, holds, refused
 from simulated.runs import make_run, planned
-from simulated.simulation import QUIET, SimulatedWorker
 from tests.core.cli.test_cli_check import ENTRY, Here
 from tests.core.machine.test_installed import interpreter
 
@@ -36,7 +35,7 @@ class Environments(Here):
         self.described_by = targets[0].python
         return workers if len(workers) == 1 else tuple(workers[target.python == self.new] for target in targets)
 
-    def describe(self, request: Any, _: float) -> Described:
+    def describe(self, _request: Any, _: float) -> Described:
         if (reason := self.broken.get(self.described_by)) is not None:
             raise CellFailed("error", reason)
         parameters = 20 if self.described_by == self.new else 10
