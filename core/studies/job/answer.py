@@ -207,7 +207,7 @@ class _Job:
         self.rest_s = max(0.0, (usual if limited else mean) - self.measured_s)
         self.spread = _next_run(cell)
         epochs = max(phase.steps / length.steps, 1e-9)
-        each: tuple[Part, ...] = ("callbacks", "epoch", "loop", "input")
+        each: tuple[Part, ...] = ("callbacks", "between", "epoch", "loop", "input")
         shared = sum(seconds[part] for part in each) - min(phase.wait_s, seconds["input"])
         if length.unit != "epoch":
             shared += seconds["calls"] + seconds["data"]

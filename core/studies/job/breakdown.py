@@ -21,6 +21,7 @@ PARTS: dict[Part, str] = {
     "input": "waiting for input",
     "validation": "validation",
     "callbacks": "callbacks",
+    "between": "Keras between steps",
     "epoch": "Keras between epochs",
     "calls": "Keras around short calls",
     "watch": "watching",
@@ -39,6 +40,7 @@ REMEDIES = {
     "retracing": "pad the inputs to one length or a few, or give tf.function reduce_retracing=True",
     "first_call": "paid once per process, however long it trains",
     "input": "the page Pipeline measures prefetch, parallel map calls and cache",
+    "between": "steps_per_execution=8 pays it once per eight steps",
     "data": "in a loop, predict_on_batch or the model in a tf.function sets nothing up",
     "calls": "in a loop, predict_on_batch or the model in a tf.function costs less per call",
 }
@@ -95,12 +97,17 @@ def usual_step_s(phase: Phase) -> float | None:
         return None
     waited = phase.wait_s - sum(waited for _, waited in phase.traced)
     untraced = max(1, phase.steps - len(phase.traced))
-    return max(0.0, median(phase.durations_s) - max(0.0, waited) / untraced)
+    return max(0.0, median(phase.durations_s) + _late_s(phase) - max(0.0, waited) / untraced)
 
 
 def mean_step_s(phase: Phase) -> float | None:
     """Return the mean of the steps in which nothing was traced, with their waits; None without any."""
-    return fmean(phase.durations_s) if phase.durations_s else None
+    return fmean(phase.durations_s) + _late_s(phase) if phase.durations_s else None
+
+
+def _late_s(phase: Phase) -> float:
+    """Return the mean wait for a step's results after it had returned."""
+    return phase.late_s / max(1, phase.steps)
 
 
 def causes(capture: Capture) -> tuple[Cause, ...]:

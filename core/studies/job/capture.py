@@ -24,8 +24,8 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Size = Annotated[int, Field(ge=0, le=2**31)] | None
 Shape = Annotated[tuple[Size, ...], Field(max_length=8)]
 Part = Literal[
-    "start", "import", "build", "own", "data", "compile", "steps", "input", "validation", "callbacks", "epoch", "calls",
-    "watch", "end", "loop",
+    "start", "import", "build", "own", "data", "compile", "steps", "input", "validation", "callbacks", "between",
+    "epoch", "calls", "watch", "end", "loop",
 ]  # fmt: skip
 """Parts of a script's time. ``compile`` is derived: tracing and compiling, which happens inside steps. ``loop`` is time
 inside ``fit`` that belongs to none of the others, and stays unexplained."""
@@ -65,6 +65,7 @@ class Phase(Frozen):
     batch: Count | None = None
     seconds: Seconds = 0.0
     wait_s: Seconds = 0.0
+    late_s: Seconds = 0.0
     durations_s: Annotated[tuple[Seconds, ...], Field(max_length=MAX_DURATIONS)] = ()
     stride: Annotated[int, Field(ge=1, le=MAX_COUNT)] = 1
     traced: Annotated[tuple[tuple[Seconds, Seconds], ...], Field(max_length=200)] = ()

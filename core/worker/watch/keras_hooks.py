@@ -30,7 +30,7 @@ INSIDE = {
 }  # fmt: skip
 """Keras's methods that belong to one part."""
 OURS = ("ProgbarLogger", "History")
-"""Keras's own callbacks: the progress bar waits for results of steps."""
+"""Keras's own callbacks."""
 MAX_JSON, MAX_EPOCHS = 4_000_000, 10_000
 
 
@@ -58,6 +58,7 @@ class _Hooks:
                 self._part(kind, name, part)
         for name in FUNCTIONS:
             self._replace(trainer, f"make_{name}_function", self._maker)
+        self._replace(trainer, "_pythonify_logs", self._results)  # until Keras 3.4
         self._watch_calls()
         self._watch_input()
         self._watch_callbacks()
@@ -167,7 +168,9 @@ class _Hooks:
             phase = self.current[-1] if self.current else self.watch.phase("own loop", model)
             if phase.kind == "predict" and self.input is not None:  # whose batches Python takes itself
                 self._count(phase, self.rows_of(args))
-            return self.watch.step(phase, lambda: function(*args, **kwargs), lambda: self._settle(phase))
+            result = self.watch.step(phase, lambda: function(*args, **kwargs), lambda: self._settle(phase))
+            self.watch.end_step()
+            return result
 
         step.breakeven_watched = True  # type: ignore[attr-defined]
         return step
@@ -235,6 +238,7 @@ class _Hooks:
         for kind in {epoch_iterator.EpochIterator, *epoch_iterator.EpochIterator.__subclasses__()}:
             for name, part in (("__init__", "data"), ("_get_iterator", "input"), ("reset", "input")):
                 self._part(kind, name, part)
+            self._replace(kind, "tf_sync", self._results)
             if "__next__" in vars(kind):
                 kind.__next__ = self._advance(vars(kind)["__next__"])
 
@@ -256,7 +260,12 @@ class _Hooks:
 
     def _watch_callbacks(self) -> None:
         from keras.src import callbacks
+        from keras.src.utils import python_utils
 
+        self._replace(python_utils, "pythonify_logs", self._results)
+        self._replace(callbacks.CallbackList, "_flush_futures", self._results)
+        for name in BATCH_HOOKS:
+            self._part(callbacks.CallbackList, name, "between")
         create, watch = callbacks.CallbackList.__init__, self.watch
 
         @functools.wraps(create)
@@ -285,6 +294,22 @@ class _Hooks:
         callbacks.CallbackList.on_epoch_begin = begun
         callbacks.CallbackList.on_epoch_end = ended
 
+    def _results(self, _: str, wait: Callable[..., Any]) -> Callable[..., Any]:
+        """Count waiting for the results of steps as part of them: a GPU may still compute when its step returns."""
+        timed = self.watch.around(wait, "steps")
+
+        @functools.wraps(wait)
+        def waited(*args: Any, **kwargs: Any) -> Any:
+            if not self.watch.here or not self.current or not (args and args[0]):
+                return wait(*args, **kwargs)
+            begin_s = self.watch.elapsed_s
+            try:
+                return timed(*args, **kwargs)
+            finally:
+                self.current[-1].late_s += self.watch.elapsed_s - begin_s
+
+        return waited
+
     def _watch_callback(self, callback: Any, base: Any) -> None:
         kind = type(callback)
         if "breakeven_watched" in vars(callback):
@@ -294,7 +319,7 @@ class _Hooks:
         for name in (*BATCH_HOOKS, *OTHER_HOOKS):
             if getattr(kind, name, None) is getattr(base, name, None) and kind.__name__ != "LambdaCallback":
                 continue
-            part = "callbacks" if own else "steps" if name in BATCH_HOOKS else "epoch"
+            part = "callbacks" if own else "between" if name in BATCH_HOOKS else "epoch"
             hook = self.watch.around(getattr(callback, name), part, kind.__name__ if own else "")
             setattr(callback, name, hook)
 

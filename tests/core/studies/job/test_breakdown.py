@@ -12,6 +12,7 @@ from core.studies.job.breakdown import (
     captured_workload,
     causes,
     main_phase,
+    mean_step_s,
     usual_step_s,
 )
 from core.studies.job.capture import Capture
@@ -122,3 +123,10 @@ def test_a_phase_must_name_a_model_that_is_there() -> None:
 def _with_model(changes: dict[str, object]) -> Capture:
     model = made_capture().models[0].model_dump() | changes
     return made_capture(models=[model])
+
+
+def test_results_that_come_after_a_step_has_returned_belong_to_it() -> None:
+    """Check a step on a GPU that returns at once and whose loss is waited for later."""
+    phase = made_capture(fit_phase(late_s=STEP_S * STEPS * EPOCHS)).phases[0]
+    assert usual_step_s(phase) == pytest.approx(2 * STEP_S)
+    assert mean_step_s(phase) == pytest.approx(2 * STEP_S)

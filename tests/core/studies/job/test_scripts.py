@@ -29,7 +29,7 @@ UNEXPLAINED = 0.05
 RIGHT = 0.10
 """Relative error of a planted cause's seconds."""
 SCRIPTS: Mapping[str, tuple[str, int | None, int | None]] = {
-    "sequential": ("fit", 192, 32),
+    "sequential": ("fit", 2560, 32),
     "functional": ("fit", 32, 32),
     "subclass": ("fit", 32, 64),
     "custom_train_step": ("fit", 64, 32),
