@@ -1,4 +1,4 @@
-"""The ``check`` command: two checkouts measured in turn, or the current folder against a stored run."""
+"""The ``check`` command: two checkouts or two Python environments measured in turn, or a step against a stored run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from core.base.files import read_limited, reason
 from core.base.schema import parse_json
 from core.base.text import json_text, shown
-from core.cli.check_plan import Wanted, check_asked
+from core.cli.check_plan import check_asked
+from core.cli.choices import workload_options
 from core.cli.files import FILE, BadInput, Failure, check_writable, conclude, json_flag, read_file, refusing, write_out
+from core.cli.networks import flag_of, network_flags, network_options
 from core.cli.plan_fields import plan_options
 from core.cli.study_command import History, measured, stop_signals
 from core.cli.terminal import say
+from core.rounds.run import Run
 from core.studies.check.answer import CheckAnswer, Finding, check_answer
 from core.studies.check.export import LIST, asv_files, bencher_data, check_data, check_markdown, check_text
 from core.studies.check.record import CheckPlan, CheckRecord
@@ -81,12 +85,15 @@ STOPPED = "Stopped before there was anything to compare; it is not clear whether
 
 
 @click.command("check")
-@click.argument("path", type=FILE, metavar="BASELINE")
+@click.argument("path", type=FILE, metavar="[BASELINE]", required=False)
 @click.option("--against", metavar="DIR_OR_COMMIT", help="Measure this checkout of your code, in turn with this one.")
-@click.option("--model", metavar="PACKAGE.MODULE:FUNCTION", help="Your own code that the baseline was measured with.")
+@click.option("--python", metavar="PYTHON", help="Interpreter before an upgrade (default: the target's own).")
+@click.option("--against-python", metavar="PYTHON", help="Interpreter after it: measure both environments in turn.")
+@network_options()
+@workload_options
 @plan_options(CheckPlan, "max_slowdown", type=str)
 @plan_options(CheckPlan, "budget_s")
-@click.option("--target", help="Which of the baseline's targets, as commands write it (default: the first).")
+@click.option("--target", help="One of the baseline's targets (default: the first); without a baseline, any.")
 @plan_options(CheckPlan, "batches")
 @click.option("--format", "form", type=click.Choice(["text", "md"]), default="text", show_default=True)
 @json_flag
@@ -96,8 +103,9 @@ STOPPED = "Stopped before there was anything to compare; it is not clear whether
 def check_command(**flags: Any) -> None:
     """Say whether a training or inference step got slower, by how much, and how sure that is.
 
-    BASELINE is a run in JSON; its network, target and pipeline are what is measured. Exit status: 0 no slowdown above
-    what is allowed, 1 slower, 3 not clear, 2 bad input or nothing could be measured. Nothing is kept in the history.
+    BASELINE is a run in JSON; its network, target and pipeline are what is measured. Two environments can be compared
+    without one, on the network that flags name. Exit status: 0 no slowdown above what is allowed, 1 slower, 3 not
+    clear, 2 bad input or nothing could be measured. Nothing is kept in the history.
     """
     with _own_status():
         check_out(flags["out"], flags["bencher"], flags["asv"])
@@ -120,14 +128,23 @@ def _measured(flags: dict[str, Any]) -> CheckRecord:
 
     with stop_signals(stop), ExitStack() as checkouts:
         with refusing():
-            run = read_file(flags["path"])
-            request = check_asked(Wanted.of(run, flags, check), flags["against"], checkouts)
+            run = None if flags["path"] is None else _baseline(flags)
+            request = check_asked(run, flags, check, checkouts)
         record, error = measured(CHECK, request, History(False), stop)  # type: ignore[arg-type]
     if error is not None:
         raise error
     if record is None:
         raise KeyboardInterrupt
     return record
+
+
+def _baseline(flags: dict[str, Any]) -> Run:
+    """Return the run of the baseline. Raises BadInput, also for flags that name another network."""
+    source = click.get_current_context().get_parameter_source
+    names = {*network_flags(), "mode", "optimizer"} - {"model"}  # which permits the run's own code
+    if named := sorted(flag_of(name) for name in names if source(name) is ParameterSource.COMMANDLINE):
+        raise BadInput(f"Network, mode and optimizer are the baseline's; leave out {', '.join(named)}.")
+    return read_file(flags["path"])
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +16,19 @@ from typing import Any
 from core.base.evidence import same_machine
 from core.base.schema import UserError
 from core.base.text import shown
+from core.cli.choices import workload_of
+from core.cli.devices import target_of
 from core.cli.files import BadInput
 from core.cli.model_code import check_same_code, launcher_for, network_from_code
 from core.cli.study_command import Asked
 from core.machine.environment import capture_environment
-from core.networks.families.code import Code
+from core.machine.installed import environment_words
+from core.networks.families.code import Code, refuse_code
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
 from core.studies.check.record import (
-    SLOWDOWN_OF_CHECKOUTS,
+    MAX_TITLE,
+    SLOWDOWN_IN_TURN,
     SLOWDOWN_OF_STORED,
     CheckPlan,
     Side,
@@ -33,7 +38,7 @@ from core.studies.check.record import (
     stored_steps,
     usual_batches,
 )
-from core.worker.interpreters import refuse_python
+from core.worker.interpreters import interpreter, refuse_python
 from core.worker.protocol import Check, Launcher, Worker, go_on
 from core.workload.names import all_of
 from core.workload.spec import Target, Workload, parse_batches
@@ -41,6 +46,8 @@ from core.workload.spec import Target, Workload, parse_batches
 GIT = ("git", "-c", "core.hooksPath=/dev/null")
 GIT_S = 300.0
 SHORT = 10  # characters of a commit's name shown to people
+WITHOUT_BASELINE = (1, 64)
+"""Batch sizes if no run says which the budget can repeat often; times the number of devices."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +135,14 @@ OTHER_MACHINE = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """Request of a check: the target of a run, and the choices made. ``check`` interrupts waiting."""
+    """Request of a check: one target of a plan, and the choices made. ``check`` interrupts waiting.
 
-    run: Run
+    ``known_ms`` are its step times by batch, 0 where unknown, from which the batches are chosen.
+    """
+
     plan: SweepPlan
     index: int
+    known_ms: Mapping[int, float]
     model: str | None
     budget_s: float
     batches: tuple[int, ...]
@@ -140,40 +150,50 @@ class Wanted:
     check: Check
 
     @classmethod
-    def of(cls, run: Run, flags: dict[str, Any], check: Check) -> Wanted:
-        """Return the request from the flags. Raises UserError."""
+    def of(cls, run: Run | None, flags: dict[str, Any], check: Check) -> Wanted:
+        """Return the request from the flags, which without a baseline name the whole plan. Raises UserError."""
         target, batches, slowdown = flags["target"], flags["batches"], flags["max_slowdown"]
+        sizes = parse_batches(batches) if batches is not None else ()
+        allowed = None if slowdown is None else share(slowdown)
+        choices = (flags["model"], flags["budget_s"], sizes, allowed, check)
+        if run is None:
+            plan = _plan_of(flags, sizes)
+            return cls(plan, 0, dict.fromkeys(plan.batches, 0.0), *choices)
         if run.plan is None:
             raise UserError("Only points were imported for this run; without its plan nothing can be measured.")
         if target is not None and target not in run.target_names:
             raise UserError(f"“{target[:80]}” is no target of this run; it has {all_of(run.target_names)}.")
         index = 0 if target is None else run.target_names.index(target)
-        refuse_python([run.plan.targets[index]])
-        sizes = parse_batches(batches) if batches is not None else ()
-        allowed = None if slowdown is None else share(slowdown)
-        return cls(run, run.plan, index, flags["model"], flags["budget_s"], sizes, allowed, check)
+        if flags["python"] is None:  # which replaces the run's own
+            refuse_python([run.plan.targets[index]])
+        return cls(run.plan, index, median_steps(run, index) or {run.plan.batches[0]: 0.0}, *choices)
 
     @property
     def target(self) -> Target:
         return self.plan.targets[self.index]
 
-    def workload_in(self, entry: str, where: Checkout, apart_from: str | None = None) -> Workload:
-        """Return the run's workload with the network that the code in a checkout builds now. Raises BadInput."""
+    def workload_in(
+        self, entry: str, title: str, folder: str, apart_from: str | None = None, target: Target | None = None
+    ) -> Workload:
+        """Return the plan's workload with the network that the code in a folder builds now; ``title`` names where, in
+        errors. Raises BadInput.
+        """
+        targets = [str(target or self.target)]
         try:
-            network = network_from_code(entry, self.budget_s, [str(self.target)], where.folder, apart_from, self.check)
+            network = network_from_code(entry, self.budget_s, targets, folder, apart_from, self.check)
         except BadInput as error:
-            raise BadInput(f"In {where.title}: {error.message}") from None
+            raise BadInput(f"In {title}: {error.message}") from None
         return self.plan.workload.model_copy(update={"network": network})
 
     def checked(self, sides: tuple[Side, ...], slowdown: float, stored: StoredSteps | None = None) -> CheckPlan:
         """Return the plan, at the requested or default batches. Raises pydantic's ValidationError."""
-        known = median_steps(self.run, self.index) or {self.plan.batches[0]: 0.0}
+        known_ms = self.known_ms
         if stored is not None:
-            known = {batch: median(values) for batch, values in stored.steps_ms.items()}
+            known_ms = {batch: median(values) for batch, values in stored.steps_ms.items()}
         data = {
             "sides": sides,
-            "target": self.target,
-            "batches": self.batches or usual_batches(known, self.budget_s),
+            "target": self.target.model_copy(update={"python": None}),
+            "batches": self.batches or usual_batches(known_ms, self.budget_s),
             "pipeline": self.plan.pipeline,
             "budget_s": self.budget_s,
             "max_slowdown": self.max_slowdown or slowdown,
@@ -196,14 +216,35 @@ def share(text: str) -> float:
     return value
 
 
-def check_asked(wanted: Wanted, against: str | None, checkouts: ExitStack) -> Asked:
+def _plan_of(flags: dict[str, Any], batches: tuple[int, ...]) -> SweepPlan:
+    """Return the plan that takes the place of a baseline's. Raises UserError or pydantic's ValidationError."""
+    target = target_of(flags["target"])
+    if flags["python"] is not None:
+        target = _with_python(target, flags["python"])
+    usual = tuple(batch * target.replicas for batch in WITHOUT_BASELINE)
+    workload = workload_of(flags | {"target": str(target)})
+    return SweepPlan(workload=workload, targets=(target,), batches=batches or usual)
+
+
+def check_asked(run: Run | None, flags: dict[str, Any], check: Check, checkouts: ExitStack) -> Asked:
     """Return the plan; a checkout made for it is removed with ``checkouts``. Raises UserError or BadInput."""
-    return _of_stored(wanted) if against is None else _of_checkouts(wanted, against, checkouts)
+    against, against_python = flags["against"], flags["against_python"]
+    if against_python is None and flags["python"] is not None:
+        raise BadInput("--python names the environment before; name the one after it with --against-python.")
+    if against_python is None and run is None:
+        raise BadInput("Name a baseline, a run in JSON, or compare two environments with --against-python.")
+    if against_python is not None and (clash := [flag for flag in ("against", "asv") if flags[flag] is not None]):
+        raise BadInput(f"--against-python compares environments on one checkout; leave out --{clash[0]}.")
+    wanted = Wanted.of(run, flags, check)
+    if against_python is not None:
+        return _of_environments(wanted, flags["python"], against_python)
+    assert run is not None
+    return _of_stored(wanted, run) if against is None else _of_checkouts(wanted, against, checkouts)
 
 
-def _of_stored(wanted: Wanted) -> Asked:
+def _of_stored(wanted: Wanted, run: Run) -> Asked:
     """Return a check that repeats the run's plan and compares with its times."""
-    run, workload = wanted.run, wanted.plan.workload
+    workload = wanted.plan.workload
     if same_machine(run.environment, capture_environment()) is False:
         raise UserError(OTHER_MACHINE)
     steps = stored_steps(run, wanted.index)
@@ -211,13 +252,14 @@ def _of_stored(wanted: Wanted) -> Asked:
     if isinstance(workload.network, Code) and wanted.model is not None:
         here = current()
         entry = check_same_code(workload.network, wanted.model).entry
-        side = Side(title=here.title, workload=wanted.workload_in(entry, here), folder=here.folder, commit=here.commit)
-        launcher = _launcher((here.folder,))
+        workload = wanted.workload_in(entry, here.title, here.folder)
+        side = Side(title=here.title, workload=workload, folder=here.folder, commit=here.commit)
+        launcher = _launcher((here.folder,), allow_code=True)
     else:
         launcher = launcher_for(workload.network, wanted.model)
         side = Side(title="now", workload=workload)
     stored = StoredSteps(
-        title=f"run {run.name}"[:200], created_at=run.created_at, environment=run.environment, steps_ms=steps
+        title=f"run {run.name}"[:MAX_TITLE], created_at=run.created_at, environment=run.environment, steps_ms=steps
     )
     plan = wanted.checked((side,), SLOWDOWN_OF_STORED, stored)
     return Asked(plan, says=(plan.title,), launcher=launcher)
@@ -236,19 +278,46 @@ def _of_checkouts(wanted: Wanted, against: str, checkouts: ExitStack) -> Asked:
     sides = tuple(
         Side(
             title=side.title,
-            workload=wanted.workload_in(entry, side, apart.root),
+            workload=wanted.workload_in(entry, side.title, side.folder, apart.root),
             folder=side.folder,
             commit=side.commit,
             committed_ms=side.committed_ms,
         )
         for side, apart in ((other, here), (here, other))
     )
-    plan = wanted.checked(sides, SLOWDOWN_OF_CHECKOUTS)
-    return Asked(plan, says=(plan.title,), launcher=_launcher((other.folder, here.folder)))
+    plan = wanted.checked(sides, SLOWDOWN_IN_TURN)
+    return Asked(plan, says=(plan.title,), launcher=_launcher((other.folder, here.folder), allow_code=True))
 
 
-def _launcher(folders: tuple[str, ...]) -> Launcher:
-    """Return a launcher of one worker per folder, which alternates the folder that starts first."""
+def _of_environments(wanted: Wanted, before: str | None, after: str) -> Asked:
+    """Return a check of one workload in the environment ``before``, by default the target's, and in that ``after``."""
+    first = wanted.target if before is None else _with_python(wanted.target, before)
+    pythons = [interpreter(target) for target in (first, _with_python(wanted.target, after))]
+    titles = [environment_words(first.framework, python) for python in pythons]
+    if len(set(titles)) == 1:
+        titles = [f"{title} ({shown(python)})" for title, python in zip(titles, pythons, strict=True)]
+    workload, has_code, sides = wanted.plan.workload, wanted.model is not None, list[Side]()
+    if not has_code:
+        refuse_code(workload.network)
+    for title, python in zip(titles, pythons, strict=True):
+        if wanted.model is not None:
+            entry, target = check_same_code(workload.network, wanted.model).entry, _with_python(wanted.target, python)
+            workload = wanted.workload_in(entry, title, str(Path.cwd()), target=target)
+        sides.append(Side(title=title[:MAX_TITLE], workload=workload, python=python))
+    plan = wanted.checked(tuple(sides), SLOWDOWN_IN_TURN)
+    return Asked(plan, says=(plan.title,), launcher=_launcher((None, None), allow_code=has_code, allow_python=True))
+
+
+def _with_python(target: Target, name: str) -> Target:
+    """Return the target with an interpreter, named as in a shell. Raises pydantic's ValidationError."""
+    path = Path(shutil.which(name) or name).absolute()  # not resolved: an environment's is a link to its base's
+    return Target.model_validate(target.model_dump() | {"python": str(path)})
+
+
+def _launcher(folders: tuple[str | None, ...], **allowed: bool) -> Launcher:
+    """Return a launcher of one fresh worker per folder, which alternates the one that starts first; ``allowed`` as for
+    :func:`core.worker.process.launch_processes`.
+    """
     turns = itertools.count()
 
     def launch(targets: tuple[Target, ...], deadline_s: float, check: Check = go_on) -> tuple[Worker, ...]:
@@ -259,8 +328,8 @@ def _launcher(folders: tuple[str, ...]) -> Launcher:
             tuple(targets[place] for place in order),
             deadline_s,
             check,
-            allow_code=True,
             folders=[folders[place] for place in order],
+            **allowed,
         )
         return tuple(workers[order.index(place)] for place in range(len(targets)))
 

@@ -54,10 +54,13 @@ def network_from_code(
 
 
 def _describing(targets: Iterable[str]) -> Target:
-    """Return the CPU target on which to call a function that these targets will run."""
+    """Return the CPU target on which to call a function that these targets will run, with their interpreter."""
     parsed = [Target.parse(text) for text in targets]
-    native = next((target for target in parsed if target.framework == NATIVE), None)
-    return Target() if native is None else Target(framework=NATIVE, python=native.python)
+    usual = Target()
+    native = any(target.framework == NATIVE for target in parsed)
+    framework = NATIVE if native else usual.framework
+    python = next((target.python for target in parsed if target.framework == framework), None)
+    return Target(framework=framework, python=python)
 
 
 def _describe(request: Describe, budget_s: float, target: Target, check: Check) -> Described:

@@ -51,7 +51,7 @@ QUESTION = f"""
 import importlib.metadata, importlib.util, json, sys
 from collections.abc import Mapping
 {inspect.getsource(found)}
-print(json.dumps([sys.version_info[:2], found(json.loads(sys.argv[1]))]))
+print(json.dumps([sys.version_info[:3], found(json.loads(sys.argv[1]))]))
 """
 """The same function, run in another interpreter, which does not know this program."""
 
@@ -96,6 +96,13 @@ def versions(framework: str) -> dict[str, str]:
     return {name: there[name] for name in FRAMEWORKS[framework].packages if there.get(name)}
 
 
+def environment_words(framework: str, python: str) -> str:
+    """Return the versions of an interpreter and of the framework's packages there: “Python 3.12.3 with jax 0.9 …”."""
+    there = _look(framework, python)
+    packages = [f"{name} {there.packages.get(name, '')}".rstrip() for name in FRAMEWORKS[framework].packages]
+    return f"Python {_dotted(there.python)} with {all_of(packages)}"
+
+
 def _modules(framework: str) -> dict[str, str]:
     return {name: name for name in FRAMEWORKS[framework].packages} | NEEDED
 
@@ -107,10 +114,11 @@ def _dotted(version: tuple[int, ...]) -> str:
 def _look(framework: str, python: str | None) -> Found:
     modules = _modules(framework)
     if python is None:
-        return Found(sys.version_info[:2], found(modules))
+        return Found(sys.version_info[:3], found(modules))
     file = Path(python)
     if not file.is_file():
-        return Found(why_not="does not exist")
+        why_not = "is a folder; name the program in it, such as bin/python" if file.is_dir() else "does not exist"
+        return Found(why_not=why_not)
     if not os.access(file, os.X_OK):
         return Found(why_not="cannot be executed")
     answer = _ask(python, json.dumps(modules))

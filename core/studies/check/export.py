@@ -60,7 +60,8 @@ def sentence(record: CheckRecord, answer: CheckAnswer) -> str:
     """Return the verdict as a sentence."""
     allowed, against = percent_of(record.plan.max_slowdown), record.plan.baseline
     whole, many = answer.overall, len(answer.batches) > 1
-    takes = f"the step takes {_ratio(whole)} times as long as in {against}" + (
+    where = f"in {record.plan.sides[-1].title} " if record.plan.sides[-1].python else ""
+    takes = f"{where}the step takes {_ratio(whole)} times as long as in {against}" + (
         f" over {counted(len(answer.batches), 'batch size')}" if many else f" at batch {answer.batches[0].batch:,}"
     )
     if answer.verdict == "slower":
@@ -71,12 +72,12 @@ def sentence(record: CheckRecord, answer: CheckAnswer) -> str:
             for compared in answer.batches
             if compared.verdict == "slower"
         ]
-        return f"Slower than in {against}: the step takes {all_of(at)}."
+        return f"Slower than in {against}: {where}the step takes {all_of(at)}."
     if answer.verdict == "faster":
         return f"Faster: {takes}."
     if answer.verdict == "unchanged":
-        where = f" at {'both' if len(answer.batches) == 2 else 'all'} batch sizes" if many else ""
-        return f"Not slower: {takes}; a slowdown of more than {allowed} is excluded{where}."
+        at_all = f" at {'both' if len(answer.batches) == 2 else 'all'} batch sizes" if many else ""
+        return f"Not slower: {takes}; a slowdown of more than {allowed} is excluded{at_all}."
     return f"Not clear: {_unclear(answer, takes, allowed)} {_settles(record, answer)}"
 
 
@@ -110,7 +111,7 @@ def _ratio(compared: Compared) -> str:
 
 
 def notes(record: CheckRecord) -> tuple[str, ...]:
-    """Return differences from the stored run, warnings, and a premature end."""
+    """Return differences between the sides, warnings, and a premature end."""
     plan, run = record.plan, record.run
     sentences = [warning.text for warning in (*run.warnings, *disturbances([item.interference for item in run.rounds]))]
     if plan.stored is not None and run.environment is not None:
@@ -118,6 +119,8 @@ def notes(record: CheckRecord) -> tuple[str, ...]:
     sizes = [side.workload.network.parameters for side in plan.sides]
     if len(set(sizes)) > 1:
         sentences.append(f"The network has {sizes[-1]:,} parameters, and {sizes[0]:,} in {plan.baseline}.")
+    if len(plan.sides) == 2 and plan.sides[0].python is not None and plan.sides[0].python == plan.sides[1].python:
+        sentences.append("Both sides are the same environment, so whatever differs is noise.")
     if run.status != "finished":
         sentences.append(f"The check was {run.status} after {duration(run.elapsed_s)}.")
     return tuple(sentences)

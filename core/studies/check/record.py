@@ -18,9 +18,10 @@ from core.rounds.study import Record
 from core.workload.spec import Batch, Budget, Pipeline, Target, Workload, seconds
 
 MIN_CHECK_S = 10.0
+MAX_TITLE = 200
 MAX_CHECKED = 8
 """Most batch sizes: each one widens the intervals of all."""
-SLOWDOWN_OF_CHECKOUTS, SLOWDOWN_OF_STORED = 0.05, 0.15
+SLOWDOWN_IN_TURN, SLOWDOWN_OF_STORED = 0.05, 0.15
 """Default limits; the difference between occasions leaves no interval against a stored run that could support 5 %."""
 STEPS_A_START = 40
 """Fewest steps to prepare and time a batch in one start of the workers."""
@@ -31,13 +32,15 @@ MOST_OF_START = 0.02
 class Side(Frozen):
     """One side of the comparison. ``title`` as in “commit 1a2b3c4”, ``folder`` where its code is searched (None: it
     needs none), ``commit`` the full hash if it is one, and ``committed_ms`` its date (milliseconds since 1970, UTC).
+    ``python`` is the interpreter of its workers if environments are compared.
     """
 
-    title: Annotated[str, Field(min_length=1, max_length=200)]
+    title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE)]
     workload: Workload
     folder: str | None = None
     commit: str | None = None
     committed_ms: int | None = None
+    python: str | None = None
 
 
 class StoredSteps(Frozen):
@@ -69,7 +72,7 @@ class CheckPlan(Frozen):
         About(
             "Slowdown allowed",
             "As a share, such as 0.05 or 5 %.",
-            empty=f"{SLOWDOWN_OF_CHECKOUTS:g} with --against, else {SLOWDOWN_OF_STORED:g}",
+            empty=f"{SLOWDOWN_OF_STORED:g} against a stored run, else {SLOWDOWN_IN_TURN:g}",
         ),
     ]
     stored: StoredSteps | None = None

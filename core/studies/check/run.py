@@ -20,14 +20,14 @@ SIDES = ("baseline", "checked")
 
 
 class _Sides(SweepPlan):
-    """Plan in the form that workers take: the same target twice, with one workload each."""
+    """Plan in the form that workers take: the same target twice, each with its own workload and interpreter."""
 
     workloads: tuple[Workload, ...]
     called: tuple[str, ...]
 
     @model_validator(mode="after")
     def _different_targets(self) -> Self:
-        return self  # the code differs
+        return self  # the code differs, or the environment
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def run_check(tools: StudyTools, plan: CheckPlan) -> CheckRecord:
         workload=plan.sides[-1].workload,
         workloads=tuple(side.workload for side in plan.sides),
         called=tuple(side.title for side in plan.sides),
-        targets=(plan.target,) * len(plan.sides),
+        targets=tuple(plan.target.model_copy(update={"python": side.python}) for side in plan.sides),
         batches=plan.batches,
         pipeline=plan.pipeline,
         budget_s=plan.budget_s,
