@@ -47,6 +47,7 @@ def test_no_name_of_a_test_changes_from_one_process_to_the_next(everything: str)
     assert len(set(names)) == len(names) > 1000
 
 
+@pytest.mark.processes
 def test_what_plain_pytest_leaves_out_is_said_with_the_command_that_runs_it() -> None:
     said = collected("tests/browser", "tests/core/store")
     assert "test_pages_drawn.py::" not in said
@@ -60,6 +61,7 @@ def test_only_what_was_asked_for_counts_as_left_out() -> None:
     assert "Slow tests: 1 browser." in collected("tests/browser", "-k", "cold_deep_link")
 
 
+@pytest.mark.processes
 def test_examples_are_the_same_in_every_run_but_those_of_ci() -> None:
     assert settings.default.derandomize
     assert not settings.get_profile("random").derandomize

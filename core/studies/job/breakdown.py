@@ -40,7 +40,7 @@ REMEDIES = {
     "retracing": "pad the inputs to one length or a few, or give tf.function reduce_retracing=True",
     "first_call": "paid once per process, however long it trains",
     "input": "the page Pipeline measures prefetch, parallel map calls and cache",
-    "between": "steps_per_execution=8 pays it once per eight steps",
+    "between": "steps_per_execution=8 does it once per eight steps",
     "data": "in a loop, predict_on_batch or the model in a tf.function sets nothing up",
     "calls": "in a loop, predict_on_batch or the model in a tf.function costs less per call",
 }

@@ -141,6 +141,7 @@ def test_stopping_later_keeps_and_writes_what_was_measured(
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+@pytest.mark.processes
 def test_a_study_under_nohup_goes_on_after_the_end_of_its_terminal(
     cli: Command, workers: Any, name: str, monkeypatch: pytest.MonkeyPatch, hang_up: Any
 ) -> None:

@@ -239,6 +239,7 @@ def test_a_run_of_another_machine_is_not_resumed(store: Store) -> None:
         store.begin(measured())
 
 
+@pytest.mark.processes
 def test_two_processes_write_at_once_and_lose_nothing(url: str, store: Store) -> None:
     code = (
         "import sys; from core.store import Store; from core.rounds.run import Run;"

@@ -103,6 +103,7 @@ def test_without_an_interval_there_is_no_claim() -> None:
     assert energy_of(run_of(*one_side)).crossover == EnergyCrossover("unknown")
 
 
+@pytest.mark.statistical
 def test_equal_targets_are_seldom_told_apart() -> None:
     """Check that at eight batches, with the correction for their number, at most 5 % of runs make a claim."""
     rng = np.random.default_rng(7)

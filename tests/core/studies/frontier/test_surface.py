@@ -76,6 +76,7 @@ def test_a_quarter_of_the_grid_gives_the_same_contour(compared: list[Compared]) 
     assert np.quantile(adaptive, 0.9) < 0.25  # of an octave
 
 
+@pytest.mark.statistical
 def test_the_band_holds_the_true_contour(compared: list[Compared]) -> None:
     inside = np.mean([np.mean(held(one.ties, one.answer)) for one in compared])
     assert inside >= 0.93
