@@ -124,6 +124,7 @@ def mapped_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     path.unlink()
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("mapped_file")
 def test_each_case_is_watched_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.faults.children import play
@@ -176,6 +177,7 @@ def test_one_case_can_be_chosen() -> None:
         choose(["nothing of that name"], (), 1.0)
 
 
+@pytest.mark.processes
 def test_a_small_part_of_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a small part; the whole takes some 25 minutes: ``python -m benchmarks.faults``."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

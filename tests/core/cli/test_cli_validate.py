@@ -46,6 +46,7 @@ def read(path: Path) -> ValidationStudy:
     return record
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("card")
 def test_it_finds_the_factor_prints_every_step_and_keeps_and_writes_the_study(cli: Command) -> None:
     out, err = done(cli("validate", "--out", "found.json", "--host", "weak"))

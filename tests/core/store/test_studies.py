@@ -163,6 +163,7 @@ def test_an_older_store_is_upgraded_and_loses_nothing(url: str, version: int) ->
         store.close()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("old", [False, True], ids=["empty", "old"])
 def test_several_processes_may_open_an_empty_or_old_store_at_once(url: str, old: bool) -> None:
     runs = [make_old(url, 2)] if old else []

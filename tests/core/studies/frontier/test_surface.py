@@ -83,6 +83,7 @@ def test_the_band_holds_the_true_contour(compared: list[Compared]) -> None:
     assert np.median(np.concatenate([widths(one.ties, one.answer) for one in compared])) < 0.6  # octaves
 
 
+@pytest.mark.statistical
 def test_time_is_spent_where_the_targets_tie(compared: list[Compared]) -> None:
     for seed, one in enumerate(compared):
         truth = random_truth(seed, kink=seed % 2 == 1)
