@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.base.fields import fields_of
-from core.base.numbers import duration
+from core.base.numbers import duration, percent
 from core.base.schema import UserError
 from core.figures.style import environment_line
 from core.studies.job.answer import job_answer
@@ -78,7 +78,7 @@ class Parts:
         """Return the tables by title."""
         answer = self._answer
         wall_s = max(sum(answer.seconds.values()), 1e-9)
-        parts = [(PARTS[part], amount, f"{amount / wall_s:.1%}") for part, amount in answer.seconds.items() if amount]
+        parts = [(PARTS[part], each_s, percent(each_s / wall_s, 1)) for part, each_s in answer.seconds.items() if each_s]
         tables: dict[str, Callable[[], None]] = {
             "Every part of the time": partial(_table, parts, PART_COLUMNS, "parts")
         }
@@ -137,7 +137,7 @@ def form(busy: str | None, top: DeltaGenerator) -> JobPlan | None:
         st.caption("No job is shown here whose network could be measured without its script.")
         return None
     wrong, checks, here = Places(), Checks(), machine.devices()
-    st.markdown(plain(f"**{capture.script}**: its network on another target of this machine"))
+    st.markdown(f"**{plain(capture.script)}**: its network on another target of this machine")
     usual = here.default_targets()[1] if here.has_gpu else Target(execution="xla")
     target = target_fields("job", usual, here)
     wrong.here("targets")
