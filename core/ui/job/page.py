@@ -78,7 +78,8 @@ class Parts:
         """Return the tables by title."""
         answer = self._answer
         wall_s = max(sum(answer.seconds.values()), 1e-9)
-        parts = [(PARTS[part], each_s, percent(each_s / wall_s, 1)) for part, each_s in answer.seconds.items() if each_s]
+        shown = ((part, each_s) for part, each_s in answer.seconds.items() if each_s)
+        parts = [(PARTS[part], each_s, percent(each_s / wall_s, 1)) for part, each_s in shown]
         tables: dict[str, Callable[[], None]] = {
             "Every part of the time": partial(_table, parts, PART_COLUMNS, "parts")
         }
