@@ -166,6 +166,11 @@ def main_model(capture: Capture) -> Model:
 def captured_workload(capture: Capture) -> Workload:
     """Return the workload of the script's main phase. Raises UserError with why it has none."""
     model = main_model(capture)
+    if model.inputs is None and model.shape is None:
+        raise UserError(
+            f"{model.kind} is never called as a whole: a step of its own calls its parts, and no step of Keras's "
+            "stands for that; measure its parts with --model."
+        )
     if model.inputs is not None and len(model.inputs) != 1:
         raise UserError(
             f"{model.kind} has {len(model.inputs)} inputs, and a sweep feeds one; join them into one input to "

@@ -6,11 +6,13 @@ every field is bounded here. Everything derived from it is in :mod:`core.studies
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from core.base.schema import Frozen, UserError
+from core.networks.architecture.strict_json import parse
 from core.networks.families import Network
 from core.networks.families.own import Own
 from core.workload.spec import MAX_BATCH
@@ -99,14 +101,31 @@ class Model(Frozen):
     architecture: Annotated[str, Field(max_length=MAX_JSON)] | None = None
     why_not: Text = ""
 
+    @property
+    def shape(self) -> Shape | None:
+        """The shape that the model was called on first, if its inputs alone do not tell every length."""
+        known = self.inputs is not None and all(None not in shape[1:] for shape in self.inputs)
+        return None if known else self.called_with
+
     def network(self, script: str) -> Network:
         """Return the network of the model's configuration, named after the script. Raises OwnCode."""
         if self.architecture is None:
             raise OwnCode(f"{self.kind or 'The model'} is code of your own, which its configuration does not hold.")
         try:
-            return Own.from_file(self.architecture.encode(), script)
+            return Own.from_file(_with_lengths(self.architecture, self.shape).encode(), script)
         except UserError as error:
             raise OwnCode(str(error)) from None
+
+
+def _with_lengths(architecture: str, shape: Shape | None) -> str:
+    """Return Keras's JSON with the lengths of one input that only its data told. Raises UserError for other text."""
+    if shape is None:
+        return architecture
+    data = parse(architecture.encode())
+    match data:
+        case {"config": {"layers": [{"class_name": "InputLayer", "config": {"batch_shape": list() as known}}, *_]}}:
+            known[1:] = shape[1:] if len(known) == len(shape) else known[1:]
+    return json.dumps(data)
 
 
 class Capture(Frozen):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -106,6 +106,11 @@ def seen_sentence(capture: Capture) -> str:
     )
 
 
+def shape_words(shape: Sequence[int | None]) -> str:
+    """Return a shape without its batch, such as “200 × 64”."""
+    return " × ".join("?" if size is None else f"{size:,}" for size in shape[1:])
+
+
 def feed_words(phase: Phase) -> str:
     """Describe how the data are fed."""
     words = FEEDS.get(phase.facts.feed, phase.facts.feed)
@@ -128,6 +133,8 @@ def _basis(study: JobStudy, answer: JobAnswer) -> Iterator[str]:
         notes.append("its own loop is measured as Keras's step")
     if model is not None and model.frozen:
         notes.append("frozen layers are measured as trained")
+    if model is not None and model.inputs is not None and model.shape is not None:
+        notes.append(f"inputs of the first shape seen, {shape_words(model.shape)}, stand for all lengths")
     if notes:
         yield f"The sweep's step is not quite the script's: {'; '.join(notes)}."
     if mode_of(capture) == "train" and answer.seconds["validation"] > 0:

@@ -46,7 +46,7 @@ def network_of(script: Script, capture: Capture, folder: Path, tools: StudyTools
     Raises UserError if the script fails, or builds a model that cannot be measured.
     """
     model = main_model(capture)
-    shape = model.called_with if model.inputs is None else None
+    shape = model.shape
     name = MODULE.format(name=folder.name.rpartition("-")[2])
     path = script.path if script.is_module else str(Path(script.folder, script.path).resolve())
     text = SOURCE.format(

@@ -101,12 +101,26 @@ def test_optimizers_are_measured_as_those_like_them(model: dict[str, object], op
         (lambda: made_capture(phases=[]), "called no model of Keras 3"),
         (lambda: _with_model({"architecture": None, "kind": "Net"}), "Net is code of your own"),
         (lambda: _with_model({"inputs": [[None, 4], [None, 5]]}), "has 2 inputs"),
+        (lambda: _with_model({"architecture": None, "inputs": None, "kind": "VAE"}), "VAE is never called as a whole"),
         (lambda: made_capture(fit_phase(kind="function step", model=None), models=[{}, {}]), "2 models together"),
     ],
 )
 def test_what_has_no_workload_says_why(capture: object, words: str) -> None:
     with pytest.raises(UserError, match=words):
         captured_workload(capture())  # type: ignore[operator]
+
+
+def test_lengths_that_only_the_data_tell_are_those_of_the_first_call() -> None:
+    """Check Input((None,)), whose network a sweep cannot size by its configuration alone."""
+    model = made_capture().models[0]
+    assert model.architecture is not None
+    open_ended = model.architecture.replace("784", "null", 1)
+    assert open_ended != model.architecture
+    found = {"architecture": open_ended, "inputs": [[None, None]]}
+    with pytest.raises(UserError, match="no length"):
+        captured_workload(_with_model(found))
+    network = captured_workload(_with_model(found | {"called_with": [None, 784]})).network
+    assert network.input_shape == (784,)
 
 
 def test_a_file_keeps_the_architecture_of_the_main_model_alone() -> None:
