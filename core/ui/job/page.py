@@ -126,7 +126,7 @@ def before(_: JobPlan | None) -> None:
         "says where its time goes, and measures its network on the targets: which one is faster for this job, and from "
         "how many epochs on, start and compiling included."
     )
-    st.code(COMMAND, language="bash")
+    st.code(COMMAND, language=None)
     st.caption("The job then stands here. From another machine: write it with --out job.json and import that.")
     navigation.link("history", "Import a job in History")
 

@@ -96,7 +96,7 @@ def verify(model: Any, outputs: Any, placed: Placed, devices: tuple[str, ...], x
     if lying:
         strays = " or ".join(sorted(map(all_of, lying)))
         raise CellFailed("misplaced", f"Variables of the network lie on {strays}, not on {words}.")
-    tensors = [output for output in tf.nest.flatten(outputs) if isinstance(output, tf.Tensor)]
+    tensors = [output for output in tf.nest.flatten(outputs) if hasattr(output, "backing_device")]
     lie_on = {short_name(t.backing_device) for t in tensors if t.dtype.is_floating}
     if len(devices) == 1 and tensors and lie_on != {*devices}:
         raise CellFailed("misplaced", f"The step's outputs lie on {', '.join(sorted(lie_on))}, not on {words}.")

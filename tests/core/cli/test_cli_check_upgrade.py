@@ -18,12 +18,12 @@ PLANTED_MS = 4.0
 @pytest.mark.skipif(os.name != "posix", reason="the environments here are links")
 def test_a_planted_slowdown_is_measured_and_a_control_is_not_slower(cli: Command, tmp_path: Path) -> None:
     old, new = environment(tmp_path / "old"), environment(tmp_path / "new", PLANTED_MS, "99.1.0")
-    flags = ("check", "--preset", "784-128-10", "--target", "cpu", "--batches", "32", "--budget", "25", "--json")
-    status, out, _ = cli(*flags, "--python", old, "--against-python", new)
+    flags = ("check", "--preset", "784-128-10", "--target", "cpu", "--batches", "32", "--json")
+    status, out, _ = cli(*flags, "--budget", "60", "--python", old, "--against-python", new)
     data = json.loads(out)
     (batch,) = data["batches"]
     assert (status, data["verdict"]) == (1, "slower")
     assert batch["step_ms"] - batch["baseline_ms"] == pytest.approx(PLANTED_MS, rel=0.25)
     assert "keras 99.1.0" in data["record"]["plan"]["sides"][1]["title"]
-    status, out, _ = cli(*flags, "--python", old, "--against-python", old)
+    status, out, _ = cli(*flags, "--budget", "25", "--python", old, "--against-python", old)
     assert (status, json.loads(out)["verdict"]) in ((0, "unchanged"), (0, "faster"), (3, "inconclusive"))

@@ -27,7 +27,7 @@ def test_every_method_is_timed_and_predict_is_far_from_the_step():
         assert figure.ratio == pytest.approx(figure.step_ms / ours)
         assert figure.title
         assert figure.explanation.endswith(".")
-    assert figures["predict_first"].step_ms > figures["predict_loop"].step_ms > 3 * report.infer_step_ms
+    assert min(figures["predict_first"].step_ms, figures["predict_loop"].step_ms) > 3 * report.infer_step_ms
     assert figures["single_call"].ratio > 2
     assert figures["first_epoch"].ratio > 1.5
 
