@@ -51,7 +51,9 @@ def test_no_name_of_a_test_changes_from_one_process_to_the_next(everything: str)
 def test_what_plain_pytest_leaves_out_is_said_with_the_command_that_runs_it() -> None:
     said = collected("tests/browser", "tests/core/store")
     assert "test_pages_drawn.py::" not in said
-    assert re.search(r'Slow tests: \d+ browser, \d+ statistical, \d+ processes\. With them: pytest -m "" .*tests/browser', said)
+    assert re.search(
+        r'Slow tests: \d+ browser, \d+ statistical, \d+ processes\. With them: pytest -m "" .*tests/browser', said
+    )
     assert re.search(r"On PostgreSQL: \d+\. .* BREAKEVEN_TEST_POSTGRES_URL", said)
     assert "[sqlite]" in said
     assert "[postgresql]" not in said
