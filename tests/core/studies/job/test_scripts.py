@@ -184,7 +184,7 @@ def test_a_planted_cause_is_named_first_with_its_true_seconds(
 def test_code_of_ones_own_is_measured_if_workers_may_run_the_script_again(name: str) -> None:
     path = FOLDER / f"{name}.py"
     script = Script(path=path.name, python=sys.executable, folder=str(FOLDER))
-    plan = JobPlan(script=script, rerun=True, budget_s=40.0)
+    plan = JobPlan(script=script, rerun=True, budget_s=25.0)
     study = measure_here(JOB, plan, NullRecorder(), unheard, Stop(), Instruments())
     assert study.sweep is not None, study.reason
     assert study.sweep.plan is not None
