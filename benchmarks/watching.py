@@ -22,7 +22,7 @@ import numpy as np
 from core.analysis.statistics import median_interval
 from core.worker.watch.script import Watch, beside
 
-STEPS, WIDTH, BATCH = 100, 512, 64
+STEPS, WIDTH, BATCH = 100, 128, 32
 
 
 def main() -> None:

@@ -264,8 +264,6 @@ class _Hooks:
 
         self._replace(python_utils, "pythonify_logs", self._results)
         self._replace(callbacks.CallbackList, "_flush_futures", self._results)
-        for name in BATCH_HOOKS:
-            self._part(callbacks.CallbackList, name, "between")
         create, watch = callbacks.CallbackList.__init__, self.watch
 
         @functools.wraps(create)
@@ -316,11 +314,12 @@ class _Hooks:
             return
         callback.breakeven_watched = True
         own = kind.__name__ not in OURS
-        for name in (*BATCH_HOOKS, *OTHER_HOOKS):
+        for name in (*BATCH_HOOKS, *OTHER_HOOKS) if own else OTHER_HOOKS:
             if getattr(kind, name, None) is getattr(base, name, None) and kind.__name__ != "LambdaCallback":
                 continue
-            part = "callbacks" if own else "between" if name in BATCH_HOOKS else "epoch"
-            hook = self.watch.around(getattr(callback, name), part, kind.__name__ if own else "")
+            hook = self.watch.around(
+                getattr(callback, name), "callbacks" if own else "epoch", kind.__name__ if own else ""
+            )
             setattr(callback, name, hook)
 
 
