@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.real import real_tools, sweep
+from core.cli.run import USUAL_CARDS
 from core.machine.lock import machine_lock
 from core.rounds.answer.analyse import analyse
 from core.rounds.plan import SweepPlan
@@ -48,7 +49,6 @@ SCRIPT = Script(path="example_training.py", python=sys.executable, folder=str(Pa
 MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest possible batch
 
 
-CARDS = ("T4", "RTX-4070", "A100-40GB-SXM")
 KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job")
 
 
@@ -69,7 +69,7 @@ def main() -> None:
             GRADIENT_NOISE: NoisePlan(workload=WORKLOAD, run_id=run.id, target_loss=NOISE_LOSS, budget_s=NOISE_S),
             MEMORY: MemorySearch(memory_plan(run)),
             HOST: HostPlan(),
-            JOB: JobPlan(script=SCRIPT, gpus=CARDS, budget_s=options.study),
+            JOB: JobPlan(script=SCRIPT, gpus=USUAL_CARDS, budget_s=options.study),
         }
         for kind, plan in plans.items():
             if kind.name in wanted:

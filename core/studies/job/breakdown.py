@@ -44,7 +44,7 @@ REMEDIES = {
     "data": "in a loop, predict_on_batch or the model in a tf.function sets nothing up",
     "calls": "in a loop, predict_on_batch or the model in a tf.function costs less per call",
 }
-"""What saves a cause, by its code."""
+"""Remedies by the code of their cause."""
 LEAST_SHARE = 0.02
 """Share of the wall time below which a cause is not named."""
 
@@ -59,7 +59,7 @@ class Cause:
 
     @property
     def remedy(self) -> str:
-        """What saves it; empty if nothing general does."""
+        """The remedy; empty if nothing general helps."""
         return REMEDIES.get(self.code, "")
 
 

@@ -124,7 +124,8 @@ def _with_lengths(architecture: str, shape: Shape | None) -> str:
     data = parse(architecture.encode())
     match data:
         case {"config": {"layers": [{"class_name": "InputLayer", "config": {"batch_shape": list() as known}}, *_]}}:
-            known[1:] = shape[1:] if len(known) == len(shape) else known[1:]
+            if len(known) == len(shape):
+                known[1:] = shape[1:]
     return json.dumps(data)
 
 

@@ -14,7 +14,7 @@ from core.studies.job.breakdown import PARTS, main_phase, mode_of
 from core.studies.job.capture import Capture, Phase
 from core.studies.job.record import JobStudy
 
-COLUMNS = ("target", "step ms", "step from", "step to", "epoch", "once more", "this job", "job from", "job to")
+COLUMNS = ("target", "step ms", "95 % from", "to", "epoch", "once more", "this job", "job 95 % from", "job to")
 CARD_COLUMNS = ("modelled card", "step ms", "95 % from", "to", "epoch", "")
 PART_COLUMNS = ("part", "seconds", "share")
 FEEDS = {"ArrayData": "arrays", "GeneratorData": "a generator", "TFDataset": "tf.data", "PyDataset": "a PyDataset"}

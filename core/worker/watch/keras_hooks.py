@@ -58,7 +58,6 @@ class _Hooks:
                 self._part(kind, name, part)
         for name in FUNCTIONS:
             self._replace(trainer, f"make_{name}_function", self._maker)
-        self._replace(trainer, "_pythonify_logs", self._results)  # until Keras 3.4
         self._watch_calls()
         self._watch_input()
         self._watch_callbacks()

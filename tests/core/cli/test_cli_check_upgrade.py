@@ -26,4 +26,4 @@ def test_a_planted_slowdown_is_measured_and_a_control_is_not_slower(cli: Command
     assert batch["step_ms"] - batch["baseline_ms"] == pytest.approx(PLANTED_MS, rel=0.25)
     assert "keras 99.1.0" in data["record"]["plan"]["sides"][1]["title"]
     status, out, _ = cli(*flags, "--budget", "25", "--python", old, "--against-python", old)
-    assert (status, json.loads(out)["verdict"]) in ((0, "unchanged"), (0, "faster"), (3, "inconclusive"))
+    assert (status, json.loads(out)["verdict"]) in ((0, "unchanged"), (3, "inconclusive"))
