@@ -131,7 +131,10 @@ def job_answer(study: JobStudy) -> JobAnswer:
         why = study.reason or "Nothing of its network was measured; give it a larger budget."
         return JobAnswer(seconds, causes(capture), length, "not_measured", why_not=why)
     sweep = analyse(run)
-    job = _Job(phase, run, sweep, length, seconds)
+    try:
+        job = _Job(phase, run, sweep, length, seconds)
+    except UserError as error:  # the job's own batch was not reached
+        return JobAnswer(seconds, causes(capture), length, "not_measured", why_not=str(error))
     targets = tuple(filter(None, (job.on_target(target) for target in range(len(run.target_names)))))
     cards = tuple(job.on_card(name) for name in study.gpus)
     reason, best, pays = verdict(targets, length)

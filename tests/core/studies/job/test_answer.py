@@ -82,6 +82,15 @@ def test_without_a_sweep_the_answer_is_where_the_time_went_and_why_no_more() -> 
     assert job_text(study, answer).startswith("train.py took ")
 
 
+def test_a_sweep_that_did_not_reach_the_jobs_batch_leaves_where_the_time_went_and_why() -> None:
+    study = made_job(capture=made_capture(fit_phase(batch=7, facts={"epochs": EPOCHS, "steps_per_epoch": STEPS})))
+    answer = job_answer(study)
+    assert (answer.reason, answer.targets) == ("not_measured", ())
+    assert "Batch 7 was not measured" in answer.why_not
+    assert answer.why_not in job_text(study, answer)
+    assert sum(answer.seconds.values()) == pytest.approx(study.capture.wall_s)
+
+
 def test_modelled_cards_have_a_step_and_an_epoch_but_no_start() -> None:
     study = made_job()
     assert study.sweep is not None
