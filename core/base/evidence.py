@@ -338,7 +338,8 @@ class CellSetup(Frozen):
     peak after it, on a GPU only.
 
     ``execution`` is the way the step was compiled, and ``execution_why`` the reason, worded to follow “graph, …”; None:
-    not recorded. ``output_difference`` is set for int8 only.
+    not recorded. ``output_difference`` is set for int8 only, ``traces`` for inputs of several lengths: how often the
+    step had been traced by the end of the warm-up.
     """
 
     batch: Annotated[int, Field(ge=1)]
@@ -356,6 +357,7 @@ class CellSetup(Frozen):
     execution: Compiled | None = None
     execution_why: Annotated[str, Field(max_length=MAX_WHY)] | None = None
     output_difference: OutputDifference | None = Known
+    traces: Annotated[int, Field(ge=0)] | None = Known
 
 
 class Setup(CellSetup):

@@ -18,8 +18,10 @@ Precision = Literal["float32", "float32_strict", "mixed_float16", "mixed_bfloat1
 Execution = Literal["keras", "graph", "xla", "eager", "compile", "reduce-overhead", "interpreter"]
 Compiled = Literal["graph", "xla", "eager", "compile", "reduce-overhead", "interpreter"]
 """Execution modes after the default is resolved."""
-Call = Literal["step", "predict", "predict_on_batch", "model", "function"]
+Call = Literal["step", "predict", "predict_on_batch", "model", "function", "relaxed"]
 """Way of calling the model in inference; ``step`` is the compiled function alone, as Keras's own loop runs it."""
+Padding = Literal["none", "longest", "buckets"]
+"""Lengths to which inputs of several lengths are padded."""
 
 MAX_GPU_INDEX, MAX_REPLICAS = 63, 8
 

@@ -19,6 +19,7 @@ from core.cli.plan_fields import plan_options
 from core.rounds.plan import SweepPlan
 from core.studies.sweep.proposal import with_proposed_budget
 from core.userdata.source import check_data, check_fits
+from core.workload.lengths import parse_lengths
 from core.workload.spec import Mode, Optimizer, Pipeline, PipelineKind, Target, Workload, parse_batches
 
 MAX_PLAN_BYTES = 1_000_000
@@ -49,6 +50,7 @@ sweep_options = together(
     click.option("--plan", "plan_file", type=FILE, help="All choices from a plan in JSON."),
     network_options(),
     workload_options,
+    plan_options(Workload, "lengths", type=str, default=None),
     click.option(
         "--targets",
         multiple=True,
@@ -67,9 +69,8 @@ sweep_options = together(
 
 def workload_of(flags: dict[str, Any]) -> Workload:
     """Return the workload from the flags. Raises UserError."""
-    return Workload.model_validate(
-        {"network": network_of(flags), "mode": flags["mode"], "optimizer": flags["optimizer"]}
-    )
+    values = {"network": network_of(flags), "mode": flags["mode"], "optimizer": flags["optimizer"]}
+    return Workload.model_validate(values | {"lengths": parse_lengths(flags.get("lengths") or "")})
 
 
 def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target, ...]]) -> SweepPlan:

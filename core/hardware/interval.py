@@ -170,6 +170,8 @@ def modelled_step(
     """Return the step time on the card with its 95 % interval, or the reason why it is withheld."""
     known = known or errors()
     workload, host, build = how.workload, how.costs.host, how.conditions.build
+    if workload.lengths:
+        return Withheld(spec.name, batch, "Inputs of several lengths are not modelled: each has kernels of its own.")
     target = runs_as(workload, how.target, build)
     parts = predict(spec, workload, target, batch, host, model or constants(), how.conditions)
     region = region_of(parts)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from core.base.frameworks import Compiled
 from core.base.text import sentence_case
+from core.rounds.first_pass import first_pass
 from core.rounds.run import Run
 from core.workload.execution import expected, has_tf32, precision_words, running_words, setting_words
+from core.workload.lengths import padded
 from core.workload.spec import AS_ASKED, Target
 
 TF32_SWITCH = "tensor_float_32"  # "on" or "off" among the versions of older runs' GPU processes
@@ -62,7 +64,21 @@ def ran_line(run: Run, target: int | None = None) -> tuple[str, ...]:
     """Join the texts of all targets, or of one, into a line for captions; empty if nothing is known."""
     indices = range(len(run.names)) if target is None else (target,)
     words = [words for index in indices if (words := _words(run, index))]
-    return (f"{'. '.join(words)}.",) if words else ()
+    passes = [text for index in indices if (text := _first_pass_words(run, index))]
+    return tuple(f"{'. '.join(each)}." for each in (words, passes) if each)
+
+
+def _first_pass_words(run: Run, index: int) -> str:
+    """Describe the first pass of a target through inputs of several lengths, at its middle batch; else empty."""
+    if run.plan is None or not run.plan.workload.lengths:
+        return ""
+    batches = sorted({setup.batch for setup in run.setups if setup.target == index})
+    middle = batches[len(batches) // 2] if batches else 0
+    mine = [setup for setup in run.setups if (setup.target, setup.batch) == (index, middle)]
+    known = first_pass(mine, padded(run.plan.workload.lengths, run.plan.targets[index].pad))
+    if known is None:
+        return ""
+    return f"{sentence_case(run.names[index])}, first pass through the lengths at batch {middle:,}: {known.words}"
 
 
 def _words(run: Run, index: int) -> str:

@@ -17,6 +17,7 @@ from core.networks.families import Choice, Network, families
 from core.userdata.arrays import DataError
 from core.userdata.source import Source
 from core.workload.execution import same
+from core.workload.lengths import parse_lengths
 from core.workload.names import full_name
 from core.workload.spec import (
     MAX_BATCH,
@@ -92,15 +93,20 @@ def checked_workload(
     mode: str,
     optimizer: str,
     architecture: Network | str | None = None,
+    lengths: str = "",
 ) -> Workload | None:
     """Return the workload of a form; ``sizes`` count without a ``preset``, ``architecture`` for a network from a file.
 
-    Fields: workload, and those of :func:`checked_sizes`.
+    Fields: workload, lengths, and those of :func:`checked_sizes`.
     """
     kind, chosen = families()[family], {"mode": mode, "optimizer": optimizer}
 
     def made(network: Callable[[], Network]) -> Workload | None:
-        return checks.attempt("workload", lambda: Workload.model_validate({"network": network(), **chosen}))
+        work = checks.attempt("workload", lambda: Workload.model_validate({"network": network(), **chosen}))
+        if work is None or not lengths.strip():
+            return work
+        several = lambda: Workload.model_validate(dict(work) | {"lengths": parse_lengths(lengths)})  # noqa: E731
+        return checks.attempt("lengths", several)
 
     if family == OWN_ARCHITECTURE:
         return made(lambda: _read_network(architecture))

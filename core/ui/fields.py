@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 import streamlit as st
 
-from core.base.frameworks import FRAMEWORKS, Call, Execution, Framework, Precision
+from core.base.fields import fields_of
+from core.base.frameworks import FRAMEWORKS, Call, Execution, Framework, Padding, Precision
 from core.base.text import clean
 from core.studies.sweep.presets import MORE_STEPS
 from core.ui import machine
@@ -25,12 +26,14 @@ from core.ui.words import (
     TF32_HELP,
     TF32_HERE,
 )
-from core.workload.names import CALLS
-from core.workload.spec import AUTOTUNE, MAX_THREADS, Mode, Optimizer, Target
+from core.workload.names import CALLS, PADDINGS
+from core.workload.spec import AUTOTUNE, MAX_THREADS, Mode, Optimizer, Target, Workload
 
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
 TENSORFLOW = FRAMEWORKS["tensorflow"]
 STEPS_PER_EXECUTION = (1, *MORE_STEPS)
+SEQUENCES = ("transformer", "recurrent", "own")
+"""Families whose inputs may have several lengths."""
 
 
 def workload_fields(wrong: Places) -> dict[str, Any]:
@@ -53,6 +56,14 @@ def mode_fields(name: str) -> tuple[str, str]:
             disabled=mode != "train", persist_state=KEEP,
         )  # fmt: skip
     return str(mode), optimizer
+
+
+def lengths_field(wrong: Places, family: str) -> str:
+    """Draw the input lengths, for families whose samples are sequences; return the text."""
+    if family not in SEQUENCES:
+        return ""
+    text = wrong.plan_field(fields_of(Workload)["lengths"], "form", max_chars=200, placeholder="20,60,200")
+    return str(text or "")
 
 
 def two_targets(name: str, here: machine.Machine, wrong: Places) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -148,12 +159,26 @@ def steps_field(name: str, default: Target, framework: Framework, execution: Exe
     return 1 if execution == "eager" else steps
 
 
-def call_field(name: str, default: Target, framework: Framework, of: str = "", *, infers: bool) -> Call:
+def pad_field(name: str, default: Target, of: str = "", *, several: bool) -> Padding:
+    """Draw the padding of inputs of several lengths."""
+    if not several:
+        return "none"
+    chosen: Padding = st.selectbox(
+        f"Lengths{of}", list(PADDINGS), index=_at(list(PADDINGS), default.pad), key=f"form_pad_{name}",
+        persist_state=KEEP, format_func=PADDINGS.__getitem__, help="What is padded is computed, too.",
+    )  # fmt: skip
+    return chosen
+
+
+def call_field(
+    name: str, default: Target, framework: Framework, of: str = "", *, infers: bool, several: bool = False
+) -> Call:
     """Draw the way of calling the model, of which only inference with TensorFlow has several."""
     if framework is not TENSORFLOW or not infers:
         return "step"
+    calls = [call for call in CALLS if several or call != "relaxed"]
     chosen: Call = st.selectbox(
-        f"Call{of}", list(CALLS), index=_at(list(CALLS), default.call), key=f"form_call_{name}", persist_state=KEEP,
+        f"Call{of}", calls, index=_at(calls, default.call), key=f"form_call_{name}", persist_state=KEEP,
         format_func=CALLS.__getitem__, help=CALL_HELP,
     )  # fmt: skip
     return chosen

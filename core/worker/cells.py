@@ -59,6 +59,7 @@ from core.worker.protocol import (
     WorkerLost,
 )
 from core.worker.step import Step
+from core.workload.lengths import mix
 from core.workload.spec import Pipeline, Target, Workload, refuse_batch, refuse_mode
 
 
@@ -393,6 +394,8 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         if (workload, target) not in self._models:
             self._models[workload, target] = self.build_model(workload, target)
         step = self.make_step(self._models[workload, target], workload, target, feed)
+        if workload.lengths:
+            step.repeat(len(mix(workload.lengths)))
         build_ms = (time.perf_counter_ns() - begin) * 1e-6
         with step.fed(warm_pipeline=False):
             return self._run_in(step, request, target, build_ms, meter)
@@ -424,6 +427,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             execution=execution,
             execution_why=why,
             output_difference=step.output_difference,
+            traces=step.traces() if request.workload.lengths else None,
         )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from core.base.frameworks import Padding
+from core.workload.lengths import padded
 from core.workload.spec import Workload
 
 SEED = 20_160
@@ -37,9 +39,20 @@ def kept(iterator: Iterator[Any]) -> Feed:
     return Feed(lambda: iterator)
 
 
-def host_feed(workload: Workload, batch: int) -> Feed:
+def host_feed(workload: Workload, batch: int, padding: Padding = "none") -> Feed:
     """Return a feed of a few different NumPy batches in turn, copied from the host in every step."""
-    return kept(itertools.cycle(host_batches(workload, batch)))
+    batches = _of_lengths(workload, batch, padding) if workload.lengths else host_batches(workload, batch)
+    return kept(itertools.cycle(batches))
+
+
+def _of_lengths(workload: Workload, batch: int, padding: Padding) -> list[tuple[np.ndarray, ...]]:
+    """Return the batches of one pass through the workload's lengths."""
+    lengths = padded(workload.lengths, padding)
+    arrays = {
+        length: make_arrays(Workload(network=workload.network.with_length(length), mode=workload.mode), batch)
+        for length in set(lengths)
+    }
+    return [arrays[length] for length in lengths]
 
 
 def host_batches(workload: Workload, batch: int) -> list[tuple[np.ndarray, ...]]:

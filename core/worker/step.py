@@ -49,6 +49,21 @@ class Step(ABC):
         """Return the context in which the steps of a block run."""
         return contextlib.nullcontext()
 
+    def repeat(self, batches: int) -> None:
+        """Let one call run the step on that many batches: one pass through inputs of several lengths."""
+        once = self.call
+
+        def one_pass() -> Any:
+            for _ in itertools.repeat(None, batches):
+                last = once()
+            return last
+
+        self.call, self.per_call = one_pass, batches
+
+    def traces(self) -> int | None:
+        """Return how often the step was traced so far; None if the framework does not trace or does not tell."""
+        return None
+
     @property
     def feed(self) -> Feed:
         return self._feed

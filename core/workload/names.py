@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from core.base.frameworks import FRAMEWORKS, Call
+from core.base.frameworks import FRAMEWORKS, Call, Padding
 from core.base.numbers import counted
 from core.base.schema import UserError
 from core.workload.spec import TARGET_OPTIONS, Target
@@ -19,6 +19,11 @@ EXECUTIONS = {"keras": "default execution", "xla": "XLA", "compile": "compiled",
 CALLS: Mapping[Call, str] = {
     "step": "Keras's own step", "predict": "called by predict()", "predict_on_batch": "called by predict_on_batch()",
     "model": "called as model(x)", "function": "called through a tf.function",
+    "relaxed": "called through a tf.function that reduces retracing",
+}  # fmt: skip
+
+PADDINGS: Mapping[Padding, str] = {
+    "none": "lengths as they come", "longest": "padded to the longest", "buckets": "padded in buckets",
 }  # fmt: skip
 
 
@@ -124,6 +129,8 @@ def _words(target: Target, option: str, tell_16_bits_apart: bool) -> str:
         return EXECUTIONS.get(value, value)
     if option == "call":
         return CALLS[value]
+    if option == "pad":
+        return PADDINGS[value]
     if option == "python":
         return "own Python" if value is None else str(PurePath(value))
     return f"{counted(value, 'step')} per call"

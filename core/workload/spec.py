@@ -18,6 +18,7 @@ from core.base.frameworks import (
     Call,
     Execution,
     FrameworkName,
+    Padding,
     Precision,
     check_combination,
     single_devices,
@@ -25,6 +26,7 @@ from core.base.frameworks import (
 from core.base.numbers import counted
 from core.base.schema import Frozen, UserError, explain
 from core.networks.families import Network, network_from_dict, network_from_name
+from core.workload.lengths import Lengths, bucket_ends, mix, refuse_lengths, written_lengths
 
 MIN_BATCH, MAX_BATCH = 1, 65_536
 MAX_BATCHES = 64
@@ -49,15 +51,29 @@ KERAS_WITHOUT_XLA = "as Keras chooses for {layers}, which do not support XLA"
 ONLY_WAY = "as {framework} runs by default"
 CALLED_EAGERLY = "as model(x) itself runs"
 """Reasons for a target's execution mode, worded to follow “graph, …”."""
-TARGET_OPTIONS = ("framework", "threads", "precision", "execution", "steps_per_execution", "call", "python")
+TARGET_OPTIONS = ("framework", "threads", "precision", "execution", "steps_per_execution", "call", "pad", "python")
+
+
+def _is_empty(lengths: Lengths) -> bool:
+    """Return True for a workload of one length; records leave it out, as those before there were several do."""
+    return not lengths
 
 
 class Workload(Frozen):
-    """The computation of one step."""
+    """The computation of one step. With ``lengths`` it is the mean of steps whose batches have these lengths."""
 
     network: SerializeAsAny[Network]
     mode: Mode = "train"
     optimizer: Optimizer = "adam"
+    lengths: Annotated[
+        Annotated[Lengths, Field(exclude_if=_is_empty)],
+        About(
+            "Input lengths",
+            "For networks on sequences: lengths of the batches, such as 20,60,200, or how often each occurs, as in "
+            "20:5,60:3,200:1. The longest is the network's.",
+            empty="one length, the network's",
+        ),
+    ] = ()
 
     @field_validator("network", mode="before")
     @classmethod
@@ -66,6 +82,12 @@ class Workload(Frozen):
             return network_from_dict(value)
         return network_from_name(value) if isinstance(value, str) else value
 
+    @model_validator(mode="after")
+    def _takes_lengths(self) -> Self:
+        if self.lengths:
+            refuse_lengths(self.network, self.lengths)
+        return self
+
     @property
     def training(self) -> bool:
         return self.mode == "train"
@@ -73,17 +95,26 @@ class Workload(Frozen):
     @property
     def title(self) -> str:
         doing = f"training, {self.optimizer}" if self.training else "inference"
-        return f"{self.network.name} ({doing})"
+        lengths = f", lengths {written_lengths(self.lengths)}" if self.lengths else ""
+        return f"{self.network.name} ({doing}{lengths})"
 
     @property
     def flops_per_sample(self) -> int:
-        """Floating-point operations per sample; a multiply-add counts 2."""
-        return self.network.flops_per_sample(self.training)
+        """Floating-point operations per sample, the mean of its lengths unpadded; a multiply-add counts 2."""
+        if not self.lengths:
+            return self.network.flops_per_sample(self.training)
+        networks = [self.network.with_length(length) for length in mix(self.lengths)]
+        return sum(each.flops_per_sample(self.training) for each in networks) // len(networks)
 
 
 def _is_step(call: str) -> bool:
     """Return True for the default, which records leave out, as those before there was a choice do."""
     return call == "step"
+
+
+def _is_none(padding: str) -> bool:
+    """Return True for the default padding, which records leave out, too."""
+    return padding == "none"
 
 
 class Target(Frozen):
@@ -96,7 +127,9 @@ class Target(Frozen):
     else a graph. ``float32_strict`` is float32 with TF32 switched off, which many GPUs use for float32 products.
     ``steps_per_execution`` is Keras's: the number of steps per call of the compiled function. With ``call`` an
     inference step is one whole call of the model, from a NumPy batch to a NumPy result: ``model.predict(x)``,
-    ``model.predict_on_batch(x)``, ``model(x, training=False)`` or a ``tf.function`` of that with a fixed signature.
+    ``model.predict_on_batch(x)``, ``model(x, training=False)`` or a ``tf.function`` of that with a fixed signature; for
+    inputs of several lengths it has none, and ``relaxed`` is one with ``reduce_retracing=True``. ``pad`` pads them: to
+    the longest, or to the longest of their bucket.
     ``python`` is the interpreter of the worker process, for a framework installed in its own environment; None: the
     variable BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
     """
@@ -108,6 +141,7 @@ class Target(Frozen):
     steps_per_execution: Annotated[int, Field(ge=1, le=MAX_STEPS_PER_EXECUTION)] = 1
     framework: FrameworkName = "tensorflow"
     call: Annotated[Call, Field(exclude_if=_is_step)] = "step"
+    pad: Annotated[Padding, Field(exclude_if=_is_none)] = "none"
     python: Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None = None
 
     @field_validator("device")
@@ -153,8 +187,8 @@ class Target(Frozen):
             raise ValueError(f"call={self.call} is one step per call; leave steps_per_execution out")
         if self.call == "model" and self.execution not in ("keras", "eager"):
             raise ValueError(f"call=model runs eagerly; leave execution={self.execution} out, or choose call=function")
-        if self.call == "function" and self.execution == "eager":
-            raise ValueError("call=function is compiled; leave execution=eager out, or choose call=model")
+        if self.call in ("function", "relaxed") and self.execution == "eager":
+            raise ValueError(f"call={self.call} is compiled; leave execution=eager out, or choose call=model")
 
     @property
     def on_cpu(self) -> bool:
@@ -209,7 +243,8 @@ class Target(Frozen):
                     f"Target “{text}”: “{option}” is not understood; accepted are framework={', '.join(FRAMEWORKS)}, "
                     "threads=N, precision=float32, float32_strict, mixed_float16, mixed_bfloat16 or int8, "
                     "execution=keras, graph, xla, eager, compile or reduce-overhead, steps_per_execution=N, "
-                    f"call={', '.join(get_args(Call)[1:])}, python=/path, each once."
+                    f"call={', '.join(get_args(Call)[1:])}, pad={' or '.join(get_args(Padding)[1:])}, python=/path, "
+                    "each once."
                 )
             values[name] = value if name == "python" else value.lower()
         try:
@@ -242,6 +277,30 @@ def refuse_mode(workload: Workload, target: Target, pipeline: Pipeline | None = 
         raise ValueError(f"call={target.call} is for inference; choose inference, or leave call out")
     if pipeline is not None and pipeline.kind != "host" and target.call != "step":
         raise ValueError(f"call={target.call} takes NumPy batches; choose the host pipeline, or leave call out")
+    _refuse_padding(workload, target, pipeline)
+
+
+def _refuse_padding(workload: Workload, target: Target, pipeline: Pipeline | None) -> None:
+    """Raise ValueError if the target cannot take inputs of the workload's lengths."""
+    if not workload.lengths:
+        if target.pad != "none":
+            raise ValueError(f"pad={target.pad} is for inputs of several lengths; name them with --lengths")
+        if target.call == "relaxed":
+            raise ValueError("call=relaxed is for inputs of several lengths; choose call=function, or name --lengths")
+        return
+    if not FRAMEWORKS[target.framework].through_keras or target.precision == "int8" or target.replicas > 1:
+        raise ValueError(f"inputs of several lengths run through Keras, on one device, not in int8; {target} does not")
+    if target.steps_per_execution > 1:
+        raise ValueError("inputs of several lengths run one step per call; leave steps_per_execution out")
+    if pipeline is not None and pipeline.kind != "host":
+        raise ValueError("inputs of several lengths are handed over as NumPy batches; choose the host pipeline")
+    if target.pad == "buckets" and len(bucket_ends(workload.lengths)) == len(workload.lengths):
+        raise ValueError(f"{len(workload.lengths)} lengths need no buckets; leave pad=buckets out")
+
+
+def steps_per_call(workload: Workload, target: Target) -> int:
+    """Return the steps of one call of the compiled function, or of one pass through inputs of several lengths."""
+    return len(mix(workload.lengths)) if workload.lengths else target.steps_per_execution
 
 
 def refuse_batch(batch: int, target: Target) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from core.base.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse, Warning
 from core.rounds.run import EnergyWindow, Run
+from core.studies.experiment.record import ArmSetup
 from core.studies.fleet.record import FleetStudy
 from core.studies.registry import kinds
 from core.studies.scaling.record import ScalingStudy
@@ -202,6 +203,10 @@ def plain_records() -> dict[str, Any]:
     run = _run()
     again = make_run(91, (4, 32, 256), processes=1, passes=1, rounds_per_pass=1)
     diagnosis = make_diagnosis(run, {"steps-32": 3.0}, batch=32, reruns={"steps-32": again}, failed={"xla": "No XLA."})
+    setup = run.setups[0].model_dump(exclude={"target", "process"})
+    diagnosis = diagnosis.model_copy(
+        update={"experiment": diagnosis.experiment.model_copy(update={"setups": (ArmSetup(arm=0, **setup),)})}
+    )
     memory = make_memory_study(linear(30e6, 20e3))
     probes = (memory.probes[0].model_copy(update={"reason": "Because."}), *memory.probes[1:])
     base = Pipeline.model_validate({"kind": "tfdata", "preprocess_us": 20.0})

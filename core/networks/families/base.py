@@ -135,6 +135,14 @@ class Network(BaseModel, ABC):
     def build(self, keras: Any) -> Any:
         """Build an uncompiled ``keras.Model``; ``keras`` is passed in because only a worker may import it."""
 
+    def with_length(self, length: int) -> Self:  # noqa: ARG002
+        """Return the network for sequences of another length. Raises UserError if it takes no sequences."""
+        raise UserError(f"{self.name} takes no sequences, so its inputs have one length.")
+
+    def build_open(self, keras: Any) -> Any:  # noqa: ARG002
+        """Build the model as :meth:`build` does, for sequences of any length."""
+        raise UserError(f"{self.name} is built for one length only.")
+
     @property
     def parameters(self) -> int:
         return sum(layer.parameters for layer in self.layers)

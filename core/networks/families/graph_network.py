@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from core.base.schema import UserError
+from core.base.schema import UserError, as_user_error
 from core.networks.architecture.counts import LayerCount, count, output_shape
 from core.networks.architecture.graph import INPUT, Graph, Layer
 from core.networks.architecture.rules import RULES
@@ -55,12 +55,26 @@ class GraphNetwork(Network):
     def build(self, keras: Any) -> Any:
         return build(keras, _graph(self))
 
+    def build_open(self, keras: Any) -> Any:
+        return build(keras, _graph(self), any_length=True)
+
+    @property
+    def is_sequence(self) -> bool:
+        """True if its samples are tokens, or values at each of several positions."""
+        return len(self.input_shape) == (2 if self.vocabulary is None else 1)
+
 
 class SizedNetwork(GraphNetwork):
     """A graph determined by a few sizes, which may in combination be too large to count."""
 
     def check_sizes(self) -> None:
         """Raise ValueError with a clause if the sizes are inconsistent."""
+
+    def with_length(self, length: int) -> Self:
+        if "sequence" not in type(self).model_fields:
+            return super().with_length(length)
+        with as_user_error():
+            return type(self).model_validate(self.model_dump() | {"sequence": length})
 
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
@@ -116,15 +130,16 @@ def number_pattern(text: str) -> re.Pattern[str]:
 MAX_LAYER_NAME = 60
 
 
-def build(keras: Any, graph: Graph) -> Any:
+def build(keras: Any, graph: Graph, any_length: bool = False) -> Any:
     """Build an uncompiled functional ``keras.Model`` with fresh weights. Raises ArchitectureError for an invalid graph.
 
-    ``keras`` is passed in because only a worker may import it.
+    ``keras`` is passed in because only a worker may import it. ``any_length`` leaves the first axis of a sample open.
     """
     count(graph)
+    shape = (None, *graph.input_shape[1:]) if any_length else graph.input_shape
     # int64, the type the feed supplies: TensorFlow keeps int32 on the host, and a cast would be part of every step
     tokens = None if graph.vocabulary is None else "int64"
-    tensors = {INPUT: keras.layers.Input(graph.input_shape, dtype=tokens, name=INPUT)}
+    tensors = {INPUT: keras.layers.Input(shape, dtype=tokens, name=INPUT)}
     owners = {layer.name: layer.shares or layer.name for layer in graph.layers}
     names = _names(graph)
     built: dict[str, Any] = {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
-from core.base.schema import UserError
+from core.base.schema import UserError, as_user_error
 from core.networks.architecture.graph import Graph
 from core.networks.architecture.read import read_architecture
 from core.networks.architecture.text import MAX_CHARACTERS, dump, load
@@ -53,6 +54,14 @@ class Own(GraphNetwork):
     @property
     def graph(self) -> Graph:
         return load(self.architecture)
+
+    def with_length(self, length: int) -> Self:
+        if not self.is_sequence:
+            return super().with_length(length)
+        graph = self.graph
+        with as_user_error():
+            text = dump(replace(graph, input_shape=(length, *graph.input_shape[1:])))
+            return type(self)(architecture=text, label=self.label)
 
     @classmethod
     def from_file(cls, data: bytes, filename: str) -> Self:

@@ -23,6 +23,7 @@ from core.rounds.ran_as import ran_line
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.traces.record import PARTS, TRUSTED_RATIO, AnyTrace, FileTrace, Part, Span, StepParts, TracedCell
+from core.workload.spec import steps_per_call
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ HOVER_WRAP, HOVER_LINES = 70, 4
 
 def shown_step_ms(run: Run, cell: AnyTrace) -> float:
     """Return the length of the cell's timeline: the median traced call, which may run several steps."""
-    steps = run.plan.targets[cell.target].steps_per_execution if run.plan is not None else 1
+    steps = steps_per_call(run.plan.workload, run.plan.targets[cell.target]) if run.plan is not None else 1
     return steps * median_low(step.step_ms for step in cell.device.steps)
 
 
@@ -234,7 +235,7 @@ def timeline_figure(run: Run, cell: AnyTrace) -> go.Figure:
 
 
 def _step_words(run: Run, cell: AnyTrace, step_ms: float) -> str:
-    steps = run.plan.targets[cell.target].steps_per_execution if run.plan is not None else 1
+    steps = steps_per_call(run.plan.workload, run.plan.targets[cell.target]) if run.plan is not None else 1
     what = "the median step" if steps == 1 else f"the median call of {steps:,} steps"
     return f"{what}, {number(step_ms)} ms under the profiler"
 

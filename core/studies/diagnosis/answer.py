@@ -16,14 +16,18 @@ from core.base.schema import UserError
 from core.rounds.answer.analyse import analyse
 from core.rounds.answer.answer import Answer, SpeedUp
 from core.rounds.answer.reliability import disturbances
+from core.rounds.first_pass import first_pass
 from core.rounds.run import Run, only
 from core.studies.diagnosis.record import Diagnosis, Rerun
 from core.studies.diagnosis.remedies import REMEDIES, family
 from core.studies.experiment.effects import Effect, effects
 from core.studies.experiment.record import Arm
 from core.traces.record import DeviceTrace
+from core.workload.lengths import padded
 from core.workload.names import are
 
+CHANGE_FIRST_PASS = ("pad", "relaxed", "call", "xla", "graph")
+"""Families that change what the first pass through inputs of several lengths takes."""
 EPOCH_STEPS = 100  # steps of the first epoch that a hypothetical stopwatch times
 
 
@@ -135,6 +139,7 @@ Reason = Literal["helps", "helps_but_behind", "none_helps_behind", "none_helps",
 TITLES = {  # for families whose arms differ in a setting to be named
     "steps": "{arm}",
     "call": "{arm}",
+    "pad": "{arm}",
     "precision": "Mixed precision ({arm})",
     "threads": "{arm} instead",
     "batch": "{arm} (time per sample)",
@@ -260,6 +265,7 @@ def _evidence(
         times += f"{number(1000 * effect.step_ms / arm.batch)} at {arm.batch:,}."
     else:
         times = f"{number(base_ms)} ms per step as it is, {number(effect.step_ms)} ms with it."
+    times += _first_passes(diagnosis, effect, base_ms) if name in CHANGE_FIRST_PASS else ""
     trace = _nearest_trace(run, diagnosis)
     mean = trace.mean() if trace is not None else None
     if name in ("resident", "prefetch", "parallel") and mean is not None:
@@ -275,6 +281,24 @@ def _evidence(
     if name == "precision" and mean is not None:
         return f"{times} In the trace {percent(mean.compute_ms / mean.step_ms)} of a step is compute."
     return times
+
+
+def _first_passes(diagnosis: Diagnosis, effect: Effect, base_ms: float) -> str:
+    """Return what the first pass through inputs of several lengths takes, and how far that carries; else empty."""
+    experiment = diagnosis.experiment
+    if not experiment.workload.lengths:
+        return ""
+    base, own = (
+        first_pass(
+            [each for each in experiment.setups if each.arm == arm],
+            padded(experiment.workload.lengths, experiment.arms[arm].target.pad),
+        )
+        for arm in (0, effect.arm)
+    )
+    if base is None or own is None:
+        return ""
+    even = own.against(base, effect.step_ms, base_ms) if judge(effect) in ("helps", "hurts") else ""
+    return f" First pass through the lengths: {own.words}; as it is, {base.words}. {even}".rstrip()
 
 
 def _nearest_trace(run: Run, diagnosis: Diagnosis) -> DeviceTrace | None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import get_args
 
-from core.base.frameworks import FRAMEWORKS, Execution
+from core.base.frameworks import FRAMEWORKS, Execution, Padding
 from core.base.numbers import counted
 from core.base.schema import UserError
+from core.base.text import sentence_case
 from core.rounds.plan import SweepPlan
 from core.rounds.ran_as import resolved_target
 from core.rounds.run import Run
 from core.studies.experiment.record import Arm
 from core.workload.execution import keeps_from_xla, same
-from core.workload.names import CALLS
-from core.workload.spec import MAX_BATCH, Pipeline, Target
+from core.workload.lengths import bucket_ends
+from core.workload.names import CALLS, PADDINGS
+from core.workload.spec import MAX_BATCH, Pipeline, Target, Workload
 
 AS_IS = "as-is"
 STEPS = (2, 8, 32)
@@ -66,6 +69,17 @@ REMEDIES = {
             "A tf.function with a fixed signature takes batches of one size only.",
         ),
         Remedy(
+            "pad",
+            "Padded inputs",
+            "Pad every batch to one length, or to the longest of its bucket, and mask what was added.",
+            "What is added is computed, too; without a mask it changes the result.",
+        ),
+        Remedy(
+            "relaxed",
+            "A tf.function that reduces retracing",
+            "Give tf.function reduce_retracing=True, so that it is traced for any length after the second.",
+        ),
+        Remedy(
             "precision",
             "Mixed precision",
             "Set keras.mixed_precision.set_global_policy before building the model.",
@@ -107,10 +121,11 @@ def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[s
     cores = run.environment.usable_cores if run.environment is not None else None
     remedies = tuple(
         chain(
-            _feeds(base),
+            _feeds(base, plan.workload),
             _executions(base, now, no_xla),
-            _steps(base),
-            _calls(base),
+            _steps(base, plan.workload),
+            _calls(base, plan.workload),
+            _pads(base, plan.workload),
             _precisions(base),
             _threads(base, cores),
             _batches(base, plan),
@@ -118,6 +133,9 @@ def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[s
     )
     tried = {family(arm.code) for arm in remedies}
     reasons = _reasons(base, no_xla) | (_reasons_of_a_call(base.target) if base.target.call != "step" else {})
+    if plan.workload.lengths:
+        one_by_one = "Inputs of several lengths are handed over one by one."
+        reasons |= dict.fromkeys(("resident", "prefetch", "parallel", "steps"), one_by_one)
     skipped = {name: why for name, why in reasons.items() if name not in tried}
     return (base, *remedies), skipped
 
@@ -140,9 +158,9 @@ def _variant(base: Arm, code: str, title: str, pipeline: Pipeline | None = None,
     return base.model_copy(update=changes)
 
 
-def _feeds(base: Arm) -> Iterator[Arm]:
+def _feeds(base: Arm, workload: Workload) -> Iterator[Arm]:
     pipeline = base.pipeline
-    if pipeline.kind == "resident" or base.target.call != "step":
+    if pipeline.kind == "resident" or base.target.call != "step" or workload.lengths:
         return
     yield _variant(base, "resident", "Data resident on the device", Pipeline())
     if pipeline.kind == "host":
@@ -168,22 +186,32 @@ def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
         yield _variant(base, "graph", f"Graph instead of {'eager' if now == 'eager' else 'XLA'}", execution="graph")
 
 
-def _steps(base: Arm) -> Iterator[Arm]:
+def _steps(base: Arm, workload: Workload) -> Iterator[Arm]:
     if base.target.execution == "eager" or base.target.framework != "tensorflow" or base.target.replicas > 1:
         return
-    if base.target.call != "step":
+    if base.target.call != "step" or workload.lengths:
         return
     for steps in STEPS:
         if steps != base.target.steps_per_execution:
             yield _variant(base, f"steps-{steps}", f"{steps} steps per execution", steps_per_execution=steps)
 
 
-def _calls(base: Arm) -> Iterator[Arm]:
+def _calls(base: Arm, workload: Workload) -> Iterator[Arm]:
     """Yield calls that cost less in themselves, compiled where the present one is eager."""
     execution = "keras" if base.target.execution == "eager" else base.target.execution
+    if workload.lengths and base.target.call in ("predict", "model", "function"):
+        yield _variant(base, "relaxed", CALLS["relaxed"].capitalize(), call="relaxed", execution=execution)
     for call, title in BETTER_CALLS.items():
         if base.target.call in ("predict", "model"):
             yield _variant(base, f"call-{call}", title, call=call, execution=execution)
+
+
+def _pads(base: Arm, workload: Workload) -> Iterator[Arm]:
+    """Yield ways of padding inputs of several lengths."""
+    for padding in get_args(Padding) if workload.lengths else ():
+        needless = padding == "buckets" and len(bucket_ends(workload.lengths)) == len(workload.lengths)
+        if padding != base.target.pad and not needless:
+            yield _variant(base, f"pad-{padding}", sentence_case(PADDINGS[padding]), pad=padding)
 
 
 def _precisions(base: Arm) -> Iterator[Arm]:

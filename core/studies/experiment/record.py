@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from core.base.evidence import Interference, Outcome, PositiveMs, StoredInterference, WakeMs
+from core.base.evidence import CellSetup, Interference, Outcome, PositiveMs, StoredInterference, WakeMs
 from core.base.schema import Frozen
 from core.rounds.study import Study
 from core.workload.names import full_name
@@ -53,6 +53,12 @@ class ArmRound(Frozen):
         return next((block.step_ms for block in self.blocks if block.arm == arm), None)
 
 
+class ArmSetup(CellSetup):
+    """Preparation of an arm in one start; kept for inputs of several lengths, whose first pass counts."""
+
+    arm: Annotated[int, Field(ge=0)]
+
+
 class ArmOutcome(Frozen):
     """Reason why an arm has no (more) rounds."""
 
@@ -70,6 +76,7 @@ class Experiment(Study):
     arms: Annotated[tuple[Arm, ...], Field(min_length=1, max_length=MAX_ARMS)]
     rounds: tuple[ArmRound, ...] = ()
     outcomes: tuple[ArmOutcome, ...] = ()
+    setups: Annotated[tuple[ArmSetup, ...], Field(exclude_if=lambda setups: not setups)] = ()
     budget_s: float = 0.0
 
     def index_of(self, code: str) -> int | None:

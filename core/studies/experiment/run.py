@@ -16,7 +16,7 @@ from core.analysis.statistics import round_time_s
 from core.base.evidence import Ended, Outcome, Warning
 from core.base.numbers import counted
 from core.studies.experiment.effects import effects
-from core.studies.experiment.record import Arm, ArmBlock, ArmOutcome, ArmRound, Experiment
+from core.studies.experiment.record import Arm, ArmBlock, ArmOutcome, ArmRound, ArmSetup, Experiment
 from core.studies.runner import Cancelled, StudyRunner, StudyTools, cut_short, start_words
 from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
 from core.workload.names import full_name
@@ -71,6 +71,7 @@ class _Runner(StudyRunner):
         self._rounds: list[ArmRound] = []
         self._measured: set[int] = set()
         self._outcomes: dict[int, ArmOutcome] = {}
+        self._setups: list[ArmSetup] = []
         self._crashes: dict[int, ArmOutcome] = {}  # of arms to be retried if time allows
         self._block_s: dict[int, float] = {}
         self._calibrated: dict[int, int] = {}
@@ -180,6 +181,8 @@ class _Runner(StudyRunner):
             if isinstance(error, CellFailed):
                 return
             raise
+        if self._plan.workload.lengths:
+            self._setups.append(ArmSetup(arm=arm, **done.model_dump(exclude={"kind", "slot"})))
         self._calibrated[arm] = done.steps_per_block
         step_ms = sorted(done.latency_ms)[len(done.latency_ms) // 2] if done.latency_ms else 0.0
         block_s = self._block_s.setdefault(arm, done.steps_per_block * step_ms / 1000)
@@ -248,6 +251,7 @@ class _Runner(StudyRunner):
             arms=self._plan.arms,
             rounds=tuple(self._rounds),
             outcomes=tuple(self._outcomes[arm] for arm in sorted(self._outcomes)),
+            setups=tuple(self._setups),
             warnings=self._warnings(),
             budget_s=self.budget_s,
             **self.envelope(status),

@@ -26,6 +26,7 @@ from core.studies.job.breakdown import Cause, breakdown, causes, main_phase, mea
 from core.studies.job.capture import Part, Phase
 from core.studies.job.record import JobStudy
 from core.workload.execution import expected
+from core.workload.names import CALLS
 from core.workload.spec import Target
 
 WAITS = 0.1
@@ -203,6 +204,11 @@ class _Job:
             (seen or self.per_call * cell.step_ms / 1e3) / self.per_call
             for seen in (mean_step_s(phase), usual_step_s(phase))
         )
+        around_s = seconds["input"] - min(phase.wait_s, seconds["input"])
+        around_s += 0.0 if length.unit == "epoch" else seconds["calls"] + seconds["data"]
+        if run.plan is not None and run.plan.targets[0].call != "step":  # the target's step is the whole call
+            mean, usual = (each + around_s / max(1, phase.steps) for each in (mean, usual))
+            around_s = 0.0
         self.own_s, self.measured_s = mean, min(cell.step_ms / 1e3, mean)
         beside = phase.facts.feed in BESIDE_STEPS or "Prefetch" in phase.facts.stages
         limited = beside and mean - usual > WAITS * mean
@@ -210,11 +216,9 @@ class _Job:
         self.rest_s = max(0.0, (usual if limited else mean) - self.measured_s)
         self.spread = _next_run(cell)
         epochs = max(phase.steps / length.steps, 1e-9)
-        each: tuple[Part, ...] = ("callbacks", "between", "epoch", "loop", "input")
-        shared = sum(seconds[part] for part in each) - min(phase.wait_s, seconds["input"])
-        if length.unit != "epoch":
-            shared += seconds["calls"] + seconds["data"]
-        self.epoch_rest_s = shared / epochs
+        each: tuple[Part, ...] = ("callbacks", "between", "epoch", "loop")
+        shared = sum(seconds[part] for part in each)
+        self.epoch_rest_s = (shared + around_s) / epochs
         self.validation_s = seconds["validation"] / epochs
         seen = self._epoch(Bounds(mean, mean, mean), Bounds(1.0, 1.0, 1.0)).value
         self.once_s = max(0.0, sum(seconds.values()) - epochs * seen)
@@ -240,6 +244,9 @@ class _Job:
             return OnCard(name, None, None, str(error))
         if plan is None:
             return OnCard(name, None, None, "Its network is not known.")
+        if (call := plan.targets[0].call) != "step":
+            reason = f"Cards are modelled for Keras's own step, not for one {CALLS[call]}."
+            return OnCard(spec.title, None, None, reason)
         target = Target(device="gpu:0", precision=plan.targets[0].precision)
         costs = costs_of_kind("unnamed", expected(plan.workload.network, target).execution)
         modelling = Modelling(plan.workload, target, costs, Conditions(fed=True, build="unnamed"))

@@ -73,6 +73,7 @@ class Phase(Frozen):
     traced: Annotated[tuple[tuple[Seconds, Seconds], ...], Field(max_length=200)] = ()
     epochs: Annotated[tuple[tuple[Seconds, Count], ...], Field(max_length=MAX_EPOCHS)] = ()
     facts: Facts = Facts()
+    lengths: Annotated[tuple[tuple[Count, Count], ...], Field(max_length=4_096)] = ()
 
     @property
     def batch_size(self) -> int | None:
@@ -107,12 +108,20 @@ class Model(Frozen):
         known = self.inputs is not None and all(None not in shape[1:] for shape in self.inputs)
         return None if known else self.called_with
 
-    def network(self, script: str) -> Network:
-        """Return the network of the model's configuration, named after the script. Raises OwnCode."""
+    @property
+    def takes_any_length(self) -> bool:
+        """True for one input whose first axis after the batch has no length."""
+        return self.inputs is not None and len(self.inputs) == 1 and self.inputs[0][1:2] == (None,)
+
+    def network(self, script: str, shape: Shape | None) -> Network:
+        """Return the network of the model's configuration, named after the script, for inputs of that shape.
+
+        Raises OwnCode.
+        """
         if self.architecture is None:
             raise OwnCode(f"{self.kind or 'The model'} is code of your own, which its configuration does not hold.")
         try:
-            return Own.from_file(_with_lengths(self.architecture, self.shape).encode(), script)
+            return Own.from_file(_with_lengths(self.architecture, shape).encode(), script)
         except UserError as error:
             raise OwnCode(str(error)) from None
 

@@ -60,7 +60,8 @@ def verdict_sentence(answer: JobAnswer) -> str:
 def _from_words(answer: JobAnswer) -> str:
     pays = answer.pays_from
     assert pays is not None
-    return f"{_length_words(answer, pays.value)} ({number(pays.low)} to {number(pays.high)})"
+    low, high = (_length_words(answer, end).partition(" ")[0] for end in (pays.low, pays.high))
+    return f"{_length_words(answer, pays.value)} ({low} to {high})"
 
 
 def _length_words(answer: JobAnswer, epochs: float) -> str:
@@ -129,11 +130,11 @@ def _basis(study: JobStudy, answer: JobAnswer) -> Iterator[str]:
         notes.append(f"{optimizer} is measured as {workload.optimizer}")
     if model is not None and "train_step" in model.own_steps:
         notes.append("its own train_step is measured as Keras's")
-    if phase.kind.startswith("function") or phase.kind == "call":
+    if run.plan.targets[0].call == "step" and (phase.kind.startswith("function") or phase.kind == "call"):
         notes.append("its own loop is measured as Keras's step")
     if model is not None and model.frozen:
         notes.append("frozen layers are measured as trained")
-    if model is not None and model.inputs is not None and model.shape is not None:
+    if model is not None and model.inputs is not None and model.shape is not None and not workload.lengths:
         notes.append(f"inputs of the first shape seen, {shape_words(model.shape)}, stand for all lengths")
     if notes:
         yield f"The sweep's step is not quite the script's: {'; '.join(notes)}."

@@ -18,7 +18,7 @@ from core.networks.families import Network
 from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
 from core.studies.job import rerun
-from core.studies.job.breakdown import captured_batch, captured_target, captured_workload
+from core.studies.job.breakdown import captured_batch, captured_target, captured_workload, main_phase, mean_step_s
 from core.studies.job.capture import Capture, OwnCode
 from core.studies.job.record import JobPlan, JobStudy, Script
 from core.studies.progress import Progress
@@ -27,10 +27,12 @@ from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
 from core.worker import watch
 from core.workload.execution import refuse_same
-from core.workload.spec import MAX_BATCH, MIN_BUDGET_S, Pipeline, Target
+from core.workload.spec import MAX_BATCH, MIN_BUDGET_S, Pipeline, Target, Workload
 
 LOOK_EVERY_S, PATIENCE_S = 0.1, 10.0
 """Seconds between looks at the script, and those that it has to end after it was asked to."""
+AROUND_STEPS = 400
+"""Steps of the script that the budget must hold for half and twice its batch size to be measured, too (judgement)."""
 STEP_WIDTH = 0.03
 """Relative width of an interval at which a step needs no more rounds: far below the spread between days."""
 WATCHER = Path(watch.__file__).with_name("script.py")
@@ -118,7 +120,9 @@ class _Runner(StudyRunner):
                 raise OwnCode(
                     f"{error} With --rerun its workers run the script again, up to its model, and measure that."
                 ) from None
-        batches = tuple(size for size in (batch // 2, batch, 2 * batch) if 1 <= size <= MAX_BATCH)
+        dear = AROUND_STEPS * (mean_step_s(main_phase(capture)) or 0.0) > self.plan.budget_s
+        sizes = (batch,) if dear else (batch // 2, batch, 2 * batch)
+        batches = tuple(size for size in sizes if 1 <= size <= MAX_BATCH)
         plan = SweepPlan(
             workload=workload, targets=job_targets(capture, self.plan.targets, workload), batches=batches, refine=False,
             pipeline=Pipeline(kind="host"), budget_s=max(MIN_BUDGET_S, self.plan.budget_s), step_width=STEP_WIDTH,
@@ -166,7 +170,7 @@ def read_capture(path: Path, script: str, wall_s: float, exit_status: int | None
         return Capture.model_validate(data)
 
 
-def job_targets(capture: Capture, chosen: tuple[Target, ...], workload: Any) -> tuple[Target, ...]:
+def job_targets(capture: Capture, chosen: tuple[Target, ...], workload: Workload) -> tuple[Target, ...]:
     """Return the targets to measure: the script's own first, then the chosen ones, or the usual ones beside it."""
     own = captured_target(capture)
     others = chosen
@@ -176,6 +180,7 @@ def job_targets(capture: Capture, chosen: tuple[Target, ...], workload: Any) -> 
         others = tuple(gpus) or (Target(framework=own.framework) if own.is_gpu else Target(execution="xla"),)
         if own.framework != "tensorflow" and not gpus and own.on_cpu:
             others = (Target(),)
+        others += tuple(own.model_copy(update=change) for change in _remedies(own, workload))
     kept = [own]
     for target in others:
         try:
@@ -184,6 +189,16 @@ def job_targets(capture: Capture, chosen: tuple[Target, ...], workload: Any) -> 
             continue  # the same as one that is there
         kept.append(target)
     return tuple(kept)
+
+
+def _remedies(own: Target, workload: Workload) -> list[dict[str, str]]:
+    """Return changes of the script's own target that it could make itself: another call, other lengths."""
+    better = {"predict": ("function", "predict_on_batch"), "model": ("function",), "predict_on_batch": ("function",)}
+    changes = [{"call": call} for call in better.get(own.call, ())]
+    if workload.lengths:
+        changes += [{"pad": "longest"}, {"pad": "buckets"}]
+        changes += [{"call": "relaxed"}] if own.call == "function" else []
+    return changes
 
 
 def describe(plan: JobPlan) -> str:

@@ -24,6 +24,7 @@ from core.studies.sweep.timetable import Timetable
 from core.studies.sweep.workers import Workers
 from core.worker.protocol import RunBlock, TimeLoop, Worker, WorkerError
 from core.workload.names import shown_names
+from core.workload.spec import steps_per_call
 
 LEAST_LOOP_S = 0.3  # least time for Keras's own loop, however long preparing took
 WINDOW_S, RUN_UP_S = 2.0, 1.0
@@ -108,7 +109,8 @@ class Closing:
         window = EnergyWindow(target=target, batch=batch, process=self._workers.process)
         step_ms = self._attempts.step_ms(target, batch)
         try:
-            for taken in cell_windows(self._workers.asking, self._tools, worker, window, step_ms):
+            per_call = steps_per_call(self._plan.workload, self._plan.targets[target])
+            for taken in cell_windows(self._workers.asking, self._tools, worker, window, step_ms, per_call):
                 self._ledger.add(taken)
         except WorkerError as error:
             why = f"The energy of {self._names[target]} at batch {batch:,} could not be measured: {error.reason}"
@@ -237,13 +239,13 @@ def idle_windows(
 
 
 def cell_windows(
-    asking: Asking, tools: StudyTools, worker: Worker, window: EnergyWindow, step_ms: float
+    asking: Asking, tools: StudyTools, worker: Worker, window: EnergyWindow, step_ms: float, per_call: int = 1
 ) -> Iterator[EnergyWindow]:
     """Yield windows of a prepared cell, after a run-up; ``window`` names the cell. Raises CellFailed or WorkerLost."""
     meter, batch = tools.meter, window.batch
     assert meter is not None
     assert batch is not None
-    request = RunBlock(batch=batch, steps=max(1, math.ceil(1000 * BLOCK_S / step_ms)))
+    request = RunBlock(batch=batch, steps=per_call * max(1, math.ceil(1000 * BLOCK_S / step_ms / per_call)))
     expected_s = request.steps * step_ms / 1000
 
     def run(at_least_s: float) -> tuple[int, float]:

@@ -18,6 +18,7 @@ from core.studies.sweep.schedule import Costs
 from core.studies.sweep.trace import trace_prepared
 from core.worker.protocol import Prepare, RunBlock, Worker, WorkerError, WorkerLost
 from core.workload.names import all_of
+from core.workload.spec import steps_per_call
 
 
 class Workers:
@@ -135,7 +136,7 @@ class Workers:
     def _round(self, batch: int, pass_index: int, targets: list[int]) -> None:
         begin_s, blocks = self._clock.now_s(), []
         for target in order_of_round(self._ledger.rounds_at(batch) + len(self._pending), targets):
-            per_call = self._plan.targets[target].steps_per_execution
+            per_call = steps_per_call(self._plan.workload, self._plan.targets[target])
             steps = -(-self._ledger.block_steps(target, batch) // per_call) * per_call  # whole calls
             expected_s = steps * self.attempts.step_ms(target, batch, 0.0) / 1000.0
             at_s = self._clock.now_s() - self._start_s

@@ -15,7 +15,7 @@ from core.workload.spec import Pipeline, Target, Workload, geometric_grid, parse
 
 USUAL_RANGE = (1, 1024)
 RANGE = range_fields(*USUAL_RANGE)
-WORKLOAD = ("family", "preset", "sizes", "mode", "optimizer", "architecture")
+WORKLOAD = ("family", "preset", "sizes", "mode", "optimizer", "architecture", "lengths")
 
 
 @dataclass(frozen=True, kw_only=True)

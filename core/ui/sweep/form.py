@@ -14,7 +14,7 @@ from core.rounds.plan import SweepPlan
 from core.studies.sweep.kind import new_run
 from core.studies.sweep.proposal import budget_words
 from core.ui import machine
-from core.ui.fields import PREFETCH, mode_fields
+from core.ui.fields import PREFETCH, lengths_field, mode_fields
 from core.ui.network_form import network_fields
 from core.ui.places import KEEP, Places
 from core.ui.sweep import settings
@@ -71,14 +71,16 @@ def show(busy: str | None, card: CardField, top: Any = None) -> None:
         batches, prefetch = _batches(wrong)
     with folded:
         mode, optimizer = mode_fields("form")
+        lengths = lengths_field(wrong, network["family"])
         more, name = _more(prefetch, wrong)
         card.choose()
         about_card = st.empty()
     missing = machine.missing_frameworks()
     with targets_place:
-        targets = TargetRows(here, mode, wrong, missing)
+        targets = TargetRows(here, mode, wrong, missing, several=bool(lengths.strip()))
     recurrent = st.empty()
-    inputs = {"targets": targets.chosen, "batches": batches, "mode": mode, "optimizer": optimizer} | network | more
+    inputs = {"targets": targets.chosen, "batches": batches, "mode": mode, "optimizer": optimizer, "lengths": lengths}
+    inputs |= network | more
     outcome = build(inputs, available_memory_bytes(), machine.now().limited_words, missing)
     targets.finish(outcome.targets, outcome.workload)
     if outcome.workload is not None and (why := not_modelled(outcome.workload)) is not None:

@@ -22,6 +22,7 @@ from core.ui.network_form import FIRST_FAMILY, changed_sizes, put_network, usual
 from core.ui.sweep.draft import RANGE, untouched
 from core.ui.sweep.targets import put_targets
 from core.ui.words import MODES, OPTIMIZERS, plain
+from core.workload.lengths import parse_lengths, written_lengths
 from core.workload.spec import Pipeline, Target, Workload, geometric_grid, parse_batches
 
 Query = dict[str, tuple[str, ...]]
@@ -32,7 +33,8 @@ INPUT = {name: field for name, field in fields_of(Pipeline).items() if name != "
 WRITTEN_FIELDS = tuple(PLAN[name] for name in ("refine", "budget_s", "crossover_width", "step_width"))
 """Fields of a plan whose key is their name in an address, besides those that need words of their own."""
 FIELDS = (
-    "network", "mode", "optimizer", "target", "batches", "input", *(field.key for field in WRITTEN_FIELDS), "name",
+    "network", "mode", "optimizer", "lengths", "target", "batches", "input",
+    *(field.key for field in WRITTEN_FIELDS), "name",
 )  # fmt: skip
 MAX_VALUE = 600
 """Maximum length of one value, in characters."""
@@ -55,6 +57,7 @@ def _said(plan: SweepPlan) -> dict[str, str]:
     return network | {
         "mode": work.mode,
         "optimizer": work.optimizer,
+        "lengths": written_lengths(work.lengths),
         "batches": batches_words(plan.batches),
         "input": input_words(plan.pipeline),
         **{field.key: _word(getattr(plan, field.name)) for field in WRITTEN_FIELDS},
@@ -100,6 +103,7 @@ def read(query: Mapping[str, Sequence[str]], usual: SweepPlan) -> tuple[SweepPla
 def _plan(query: Mapping[str, str], targets: Sequence[str] | None, usual: SweepPlan) -> tuple[SweepPlan, str]:
     values = {name: getattr(usual, name) for name in SweepPlan.model_fields}
     work = {name: getattr(usual.workload, name) for name in ("network", "mode", "optimizer")}
+    work["lengths"] = parse_lengths(query.get("lengths", ""))
     if "network" in query:
         work["network"] = network_from_name(query["network"])
     work |= {name: query[name] for name in ("mode", "optimizer") if name in query}
@@ -165,6 +169,7 @@ USUAL: Mapping[str, Any] = {
     **{f"form_{field.key}": field.on_page(field.default) for field in (*INPUT.values(), *WRITTEN_FIELDS, *RANGE)},
     "form_mode": "train",
     "form_optimizer": "adam",
+    "form_lengths": "",
     "form_batch_kind": "range",
     "form_prefetch": "resident",
     "form_budget": None,
@@ -221,6 +226,7 @@ def _put(plan: SweepPlan, name: str, here: machine.Machine) -> None:
     values = {
         "form_mode": work.mode,
         "form_optimizer": work.optimizer,
+        "form_lengths": written_lengths(work.lengths),
         "form_batch_kind": "range" if is_range else "list",
         **{f"form_{field.key}": field.on_page(getattr(pipeline, field.name)) for field in INPUT.values()},
         **{f"form_{field.key}": field.on_page(getattr(plan, field.name)) for field in WRITTEN_FIELDS},
@@ -251,6 +257,7 @@ def differences() -> list[str]:
     words = {
         "form_mode": MODES.get(now["form_mode"], "").lower(),
         "form_optimizer": OPTIMIZERS.get(now["form_optimizer"], "") if now["form_mode"] == "train" else "",
+        "form_lengths": "several lengths",
         "form_batch_kind": "list of batch sizes",
         "form_parallel_calls": f"{now['form_parallel_calls']} parallel calls",
         "form_preprocess_us": f"{number(now['form_preprocess_us'] or 0.0)} µs preprocessing",

@@ -20,6 +20,7 @@ from core.ui.fields import (
     device_field,
     execution_field,
     of_target,
+    pad_field,
     precision_field,
     steps_field,
     threads_field,
@@ -50,10 +51,13 @@ class Row:
 class TargetRows:
     """All targets of the form. They are ``chosen`` once drawn; :meth:`finish` then shows their names.
 
-    ``missing`` has a sentence for each framework that is not installed here.
+    ``missing`` has a sentence for each framework that is not installed here; ``several``: inputs of several lengths.
     """
 
-    def __init__(self, here: machine.Machine, mode: str, wrong: Places, missing: Mapping[str, str]) -> None:
+    def __init__(
+        self, here: machine.Machine, mode: str, wrong: Places, missing: Mapping[str, str], *, several: bool
+    ) -> None:
+        self._several = several
         self._here, self._infers, self._wrong, self._missing = here, mode == "infer", wrong, missing
         self._rows: list[Row] = _rows(here)
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -102,10 +106,12 @@ class TargetRows:
         with more:
             precision = precision_field(name, default, here, framework, device, of, infers=self._infers)
             steps = steps_field(name, default, framework, execution, of)
-            call = call_field(name, default, framework, of, infers=self._infers)
+            call = call_field(name, default, framework, of, infers=self._infers, several=self._several)
+            pad = pad_field(name, default, of, several=self._several)
         return {
             "framework": framework.name, "device": device, "threads": threads, "precision": precision,
             "execution": execution, "steps_per_execution": steps, "call": call,
+            "pad": pad,
         }  # fmt: skip
 
     def _framework(self, name: str, default: Target, of: str) -> Framework:

@@ -149,7 +149,7 @@ class JaxEngine(CellEngine[JaxStep]):
     def first_call(self, step: JaxStep) -> tuple[float, Placement]:
         if self._devices.distribution is not None:
             return first_step(step, self._devices)
-        return step.run(1), placement(step, self._devices)
+        return step.run(step.per_call), placement(step, self._devices)
 
     def compiled_as(self, step: JaxStep, target: Target) -> tuple[Compiled, str]:
         return compiled_as(step.model, target)

@@ -124,6 +124,10 @@ class JaxStep(KerasStep):
         with self.network.held():
             return super().make_function()
 
+    def traces(self) -> int | None:
+        compiled = _jitted(self._function)
+        return None if compiled is None else int(compiled._cache_size())
+
     def program(self, batch: Any) -> str | None:
         """Return the text of XLA's compiled program for such a batch, without recompiling.
 

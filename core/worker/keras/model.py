@@ -34,7 +34,8 @@ def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"
     """
     _set_seed()
     keras.mixed_precision.set_dtype_policy(target.precision if target.is_mixed else "float32")
-    model = workload.network.build(keras)
+    network = workload.network
+    model = network.build_open(keras) if workload.lengths else network.build(keras)
     if target.precision == "int8":
         model.output_difference = quantise(model, workload)
     learning: dict[str, Any] = {}

@@ -29,13 +29,17 @@ class CalledStep(CellStep):
             "predict": self._predict,
             "predict_on_batch": lambda: model.predict_on_batch(self._next()),
             "model": lambda: model(self._next(), training=False).numpy(),
-            "function": lambda: compiled(self._next()).numpy(),
+            "function": self._compiled,
+            "relaxed": self._compiled,
         }
-        (samples,) = next(feed.open())
-        signature = [tf.TensorSpec(samples.shape, samples.dtype)]
-        compiled = tf.function(
-            lambda x: model(x, training=False), input_signature=signature, jit_compile=model.jit_compile
-        )
+        signature = None
+        if not workload.lengths:
+            (samples,) = next(feed.open())
+            signature = [tf.TensorSpec(samples.shape, samples.dtype)]
+        self._own = tf.function(
+            lambda x: model(x, training=False), input_signature=signature, jit_compile=model.jit_compile,
+            reduce_retracing=call == "relaxed",
+        )  # fmt: skip
         self.call = calls[call]
 
     @contextlib.contextmanager
@@ -46,6 +50,12 @@ class CalledStep(CellStep):
             yield
         finally:
             self.model.predict_function = None
+
+    def traces(self) -> int | None:
+        return max(super().traces() or 0, int(self._own.experimental_get_tracing_count()))
+
+    def _compiled(self) -> Any:
+        return self._own(self._next()).numpy()
 
     def _next(self) -> Any:
         return next(self._iterator)[0]

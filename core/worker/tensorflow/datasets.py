@@ -18,7 +18,7 @@ def backend_feed(
     """Return the pipeline's feed on a backend other than TensorFlow; ``resident`` makes one on its device."""
     if pipeline.kind == "tfdata":
         return numpy_feed(workload, target, pipeline, batch, title)
-    return host_feed(workload, batch) if pipeline.kind == "host" else resident()
+    return host_feed(workload, batch, target.pad) if pipeline.kind == "host" else resident()
 
 
 def numpy_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, title: str) -> Feed:

@@ -133,8 +133,8 @@ class TensorFlowEngine(CellEngine[CellStep]):
         if self._devices.strategy is not None:
             check_shares(step.iterator, self._devices)
         if step.model.run_eagerly:
-            first_ms = step.run(1)
-            _, placed = placing.watch_eager_step(lambda: step.run(1))
+            first_ms = step.run(step.per_call)
+            _, placed = placing.watch_eager_step(lambda: step.run(step.per_call))
         else:
             first_ms, placed = placing.watch_first_step(lambda: step.run(step.per_call))
         if self._devices.strategy is not None and step.training:

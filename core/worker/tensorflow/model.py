@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import tensorflow as tf
@@ -80,7 +81,20 @@ class CellStep(KerasStep):
         return self._function(self._iterator)
 
     def predict_once(self) -> Any:
-        return self._function([next(self._iterator) for _ in range(self.per_call)])
+        return self._function([next(self._iterator) for _ in range(self.model.steps_per_execution)])
 
     def wait(self, last: Any) -> None:  # noqa: ARG002
         tf.test.experimental.sync_devices()
+
+    def traces(self) -> int | None:
+        return max(function.experimental_get_tracing_count() for function in _compiled(self._function))
+
+
+def _compiled(function: Any) -> Iterator[Any]:
+    """Yield the compiled functions among a function of Keras's and what its closures hold."""
+    if hasattr(function, "experimental_get_tracing_count"):
+        yield function
+        function = function.python_function
+    for cell in getattr(function, "__closure__", None) or ():
+        if callable(cell.cell_contents) and not isinstance(cell.cell_contents, type):
+            yield from _compiled(cell.cell_contents)

@@ -102,7 +102,7 @@ def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int
             tensors = tuple(tf.identity(tf.constant(array)) for array in make_arrays(workload, batch))
         return kept(ResidentBatch(tensors) if many else itertools.repeat(tensors))
     if pipeline.kind == "host":
-        return kept(_iterate(host_batches(workload, batch))) if many else host_feed(workload, batch)
+        return kept(_iterate(host_batches(workload, batch))) if many else host_feed(workload, batch, target.pad)
     return dataset_feed(workload, target, pipeline, batch)
 
 

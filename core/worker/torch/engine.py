@@ -93,8 +93,8 @@ class TorchEngine(CellEngine[KerasTorchStep]):
     def first_call(self, step: KerasTorchStep) -> tuple[float, Placement]:
         compiled.begin()
         with compiled.compiling():
-            first_ms = step.run(1)
-        placed = None if step.is_compiled else watch_step(lambda: step.run(1))
+            first_ms = step.run(step.per_call)
+        placed = None if step.is_compiled else watch_step(lambda: step.run(step.per_call))
         held = {
             "Variables of the network": [variable.value for variable in step.model.variables],
             "The step's outputs": step.last,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from core.worker.watch.script import Watch
 
+MAX_LENGTH = 4_095
+"""Longest input that is counted by its own length."""
 OWN = ("own", "callbacks")
 """Parts in which a call of TensorFlow's is the script's own, not Keras's."""
 
@@ -25,6 +27,7 @@ class InputClock:
 
     def __init__(self) -> None:
         self._sums: Any = None
+        self._lengths: Any = None
         self._seen = (0.0, 0.0)
 
     def around(self, tf: Any, take: Callable[[], Any]) -> Any:
@@ -41,7 +44,26 @@ class InputClock:
             sized = bool(first) and first[0].dtype.is_numpy_compatible and first[0].shape.rank != 0
             samples = tf.cast(tf.shape(first[0])[0], tf.float64) if sized else tf.constant(0.0, tf.float64)
             self._sums.assign_add(tf.stack([tf.timestamp() - begin, samples]))
+            if sized and (first[0].shape.rank or 0) > 1 and first[0].shape[1] is None:
+                self._count_length(tf, tf.shape(first[0])[1])
         return batch
+
+    def _count_length(self, tf: Any, length: Any) -> None:
+        """Trace one more batch of a length that only the data tell."""
+        if self._lengths is None:
+            with tf.init_scope():
+                self._lengths = tf.Variable(
+                    tf.zeros(MAX_LENGTH + 1, tf.int64), trainable=False, name="breakeven_lengths"
+                )
+        self._lengths.scatter_nd_add([[tf.minimum(length, MAX_LENGTH)]], [1])
+
+    def lengths_since_last(self) -> dict[int, int]:
+        """Return the lengths counted since this was last asked, each with its number of batches."""
+        if self._lengths is None:
+            return {}
+        counts = self._lengths.numpy()
+        self._lengths.assign(0 * counts)
+        return {int(length): int(counts[length]) for length in counts.nonzero()[0]}
 
     def since_last(self) -> tuple[float, int]:
         """Return seconds waited and samples since this was last asked; reading costs about 20 µs."""
@@ -119,24 +141,24 @@ def _watch_functions(watch: Watch, tf: Any, function: Any) -> None:
         if not watch.here or watch.part not in OWN or not tf.executing_eagerly():
             return call(self, *args, **kwargs)
         phase = watch.phase(f"function {getattr(self.python_function, '__name__', 'without a name')[:60]}")
-        rows = rows_of(args)
-        phase.batch, phase.samples, phase.calls = phase.batch or rows, phase.samples + (rows or 0), phase.calls + 1
+        phase.calls += 1
+        phase.take(*sizes_of(args))
         return watch.step(phase, lambda: call(self, *args, **kwargs))
 
     function.__call__ = called
 
 
-def rows_of(batch: Any) -> int | None:
-    """Return the length of the first array in nested tuples, lists and dicts; None without one."""
+def sizes_of(batch: Any) -> tuple[int | None, int | None]:
+    """Return the first two sizes of the first array in nested tuples, lists and dicts; None for what it lacks."""
     if isinstance(batch, dict):
         batch = list(batch.values())
     if isinstance(batch, list | tuple):
-        return next((rows for part in batch[:4] if (rows := rows_of(part)) is not None), None)
+        return next((sizes for part in batch[:4] if (sizes := sizes_of(part))[0] is not None), (None, None))
     shape = getattr(batch, "shape", None)
     if shape is None or isinstance(shape, dict):
-        return None
-    sizes = list(shape)
-    return sizes[0] if sizes and isinstance(sizes[0], int) else None
+        return None, None
+    rows, length, *_ = (*(size if isinstance(size, int) else None for size in shape), None, None)
+    return rows, length
 
 
 def install_jax(watch: Watch) -> None:

@@ -32,6 +32,7 @@ INSIDE = {
 OURS = ("ProgbarLogger", "History")
 """Keras's own callbacks."""
 MAX_JSON, MAX_EPOCHS = 4_000_000, 10_000
+Sizes = Callable[[Any], tuple[int | None, int | None]]
 
 
 class _Hooks:
@@ -43,7 +44,8 @@ class _Hooks:
         self.epoch = (0.0, 0)
         frameworks = sys.modules.get("_breakeven_framework_hooks")
         self.input = frameworks.INPUT if frameworks is not None and keras.backend.backend() == "tensorflow" else None
-        self.rows_of: Callable[[Any], int | None] = frameworks.rows_of if frameworks is not None else lambda _: None
+        nothing: Sizes = lambda _: (None, None)  # noqa: E731
+        self.sizes_of: Sizes = frameworks.sizes_of if frameworks is not None else nothing
 
     def install(self) -> None:
         trainer = next(
@@ -112,6 +114,8 @@ class _Hooks:
     def _end(self) -> None:
         phase = self.current.pop()
         self._settle(phase)
+        for length, batches in ({} if self.input is None else self.input.lengths_since_last()).items():
+            phase.lengths[length] = phase.lengths.get(length, 0) + batches
         self.watch.describe_models()
 
     def _settle(self, phase: Phase) -> float:
@@ -125,18 +129,13 @@ class _Hooks:
             phase.batch = samples
         return float(waited)
 
-    @staticmethod
-    def _count(phase: Phase, rows: int | None) -> None:
-        """Add the samples of one batch to a phase; the first batch tells its size."""
-        phase.batch, phase.samples = phase.batch or rows, phase.samples + (rows or 0)
-
     def _on_batch(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
         def called(model: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.watch.here or self.current:
                 return call(model, *args, **kwargs)
             phase = self._begin(name, model)
-            self._count(phase, self.rows_of(args or tuple(kwargs.values())))
+            phase.take(*self.sizes_of(args or tuple(kwargs.values())))
             try:
                 self.watch.enter("calls")
                 return call(model, *args, **kwargs)
@@ -166,7 +165,7 @@ class _Hooks:
                 return function(*args, **kwargs)
             phase = self.current[-1] if self.current else self.watch.phase("own loop", model)
             if phase.kind == "predict" and self.input is not None:  # whose batches Python takes itself
-                self._count(phase, self.rows_of(args))
+                phase.take(*self.sizes_of(args))
             result = self.watch.step(phase, lambda: function(*args, **kwargs), lambda: self._settle(phase))
             self.watch.end_step()
             return result
@@ -198,7 +197,7 @@ class _Hooks:
                 return layer_called(model, *args, **kwargs)
             phase = self.watch.phase("call", model)
             phase.calls += 1
-            self._count(phase, self.rows_of(args))
+            phase.take(*self.sizes_of(args))
             return self.watch.step(phase, lambda: call(model, *args, **kwargs))
 
         self.keras.layers.Layer.__call__ = layer_called
@@ -252,7 +251,7 @@ class _Hooks:
                 if not phase.facts.get("feed"):
                     phase.facts.update(_feed(iterator))
                 if self.input is None and isinstance(result, tuple):
-                    self._count(phase, self.rows_of(result[2]))
+                    phase.take(*self.sizes_of(result[2]))
             return result
 
         return advanced

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 WRITE_EVERY_S = 2.0
-MAX_DURATIONS, MAX_TRACED, MAX_PHASES, MAX_MODELS = 2_000, 200, 60, 20
+MAX_DURATIONS, MAX_TRACED, MAX_PHASES, MAX_MODELS, MAX_LENGTHS = 2_000, 200, 60, 20, 4_096
 IN_VALIDATION = frozenset({"steps", "data", "input", "epoch", "calls"})
 """Parts that count as validation while ``fit`` evaluates."""
 
@@ -42,6 +42,7 @@ class Phase:
     ``durations_s`` holds every ``stride``-th step; ``traced`` the steps in which something was traced or compiled, each
     as its duration and the part of it that waited for input. ``calls`` counts calls of ``fit`` or ``predict``;
     ``epochs`` holds duration and steps of each epoch. ``late_s``: waiting for results after steps had returned.
+    ``lengths`` counts batches by the second axis of their first input, where that may vary.
     """
 
     def __init__(self, kind: str, model: int | None) -> None:
@@ -54,6 +55,13 @@ class Phase:
         self.traced: list[tuple[float, float]] = []
         self.epochs: list[tuple[float, int]] = []
         self.facts: dict[str, Any] = {}
+        self.lengths: dict[int, int] = {}
+
+    def take(self, rows: int | None, length: int | None) -> None:
+        """Add one batch that Python sees: the first tells the batch size."""
+        self.batch, self.samples = self.batch or rows, self.samples + (rows or 0)
+        if length is not None:
+            self.lengths[length] = self.lengths.get(length, 0) + 1
 
     def add(self, seconds: float) -> None:
         """Add a step in which nothing was traced."""
@@ -222,7 +230,11 @@ class Watch:
                 "callbacks": dict(sorted(self.callbacks.items(), key=lambda item: -item[1])[:40]),
                 "imports": dict(sorted(self.imports.items(), key=lambda item: -item[1])[:20]),
                 "versions": self.versions,
-                "phases": [vars(phase) for phase in self.phases.values() if phase.steps or phase.calls],
+                "phases": [
+                    vars(phase) | {"lengths": sorted(phase.lengths.items())[:MAX_LENGTHS]}
+                    for phase in self.phases.values()
+                    if phase.steps or phase.calls
+                ],
                 "models": self.models[:MAX_MODELS],
                 "optimizers": self.optimizers,
                 "gpus": self._gpus,

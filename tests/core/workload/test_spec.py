@@ -81,7 +81,7 @@ def test_notation_leaves_defaults_out() -> None:
         ("cpu,precision=float32_strict", "for gpu targets; a CPU has no TF32 to switch off, so choose float32"),
         ("cpu,execution=jit", "'keras', 'graph', 'xla', 'eager'"),
         ("gpu:0,execution=eager,steps_per_execution=2", "needs keras, graph or xla"),
-        ("cpu,call=fit", "'step', 'predict', 'predict_on_batch', 'model' or 'function'"),
+        ("cpu,call=fit", "'step', 'predict', 'predict_on_batch', 'model', 'function' or 'relaxed'"),
         ("cpu,framework=jax,call=predict", "leave call out for jax"),
         ("cpu:2,call=predict", "leave call out for cpu:2"),
         ("cpu,call=predict,steps_per_execution=2", "leave steps_per_execution out"),

@@ -19,7 +19,7 @@ from core.studies.job.breakdown import breakdown, captured_batch, captured_workl
 from core.studies.job.capture import Capture
 from core.studies.job.kind import JOB
 from core.studies.job.record import JobPlan, Script
-from core.studies.job.run import end_script, read_capture, start_script
+from core.studies.job.run import end_script, job_targets, read_capture, start_script
 from core.studies.runner import NullRecorder, Stop, unheard
 
 pytestmark = pytest.mark.tensorflow
@@ -48,6 +48,7 @@ SCRIPTS: Mapping[str, tuple[str, int | None, int | None]] = {
     "gan": ("function train_step", 32, 32),
     "predict_in_a_loop": ("predict", 30, 8),
     "keras_on_jax": ("fit", 78, 32),
+    "lengths": ("function score", 60, 16),
 }
 """Main phase, steps and batch size of each script."""
 CODE_OF_THEIR_OWN = {"subclass", "custom_train_step"}
@@ -88,6 +89,35 @@ def test_every_style_is_captured_and_its_time_explained(name: str, tmp_path: Pat
         assert captured_workload(capture).network.parameters == capture.models[phase.model or 0].parameters
 
 
+def test_the_lengths_of_a_script_s_inputs_are_counted_and_measured(tmp_path: Path) -> None:
+    capture = captured(FOLDER / "lengths.py", tmp_path / "capture.json")
+    workload = captured_workload(capture)
+    targets = job_targets(capture, (), workload)
+    assert workload.lengths == ((10, 30), (20, 15), (30, 15))
+    assert (workload.mode, workload.network.input_shape) == ("infer", (30, 4))
+    assert (targets[0].call, targets[0].pad) == ("function", "none")
+    assert {(target.call, target.pad) for target in targets} >= {("relaxed", "none"), ("function", "longest")}
+
+
+def test_lengths_that_only_a_data_set_knows_are_counted_inside_the_graph(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(FED), encoding="utf-8")
+    capture = captured(script, tmp_path / "capture.json")
+    assert (main_phase(capture).kind, captured_workload(capture).lengths) == ("fit", ((5, 24), (9, 12)))
+
+
+FED = """
+import keras, numpy as np, tensorflow as tf
+
+inputs = keras.Input((None, 4))
+model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.GRU(4)(inputs)))
+model.compile("adam", "mse")
+def batches():
+    for turn in range(36):
+        yield np.zeros((8, (5, 9, 5)[turn % 3], 4), np.float32), np.zeros((8, 1), np.float32)
+shapes = tf.TensorSpec((8, None, 4)), tf.TensorSpec((8, 1))
+model.fit(tf.data.Dataset.from_generator(batches, output_signature=shapes), verbose=0)
+"""
 HEAD = """
 import os, time
 import keras

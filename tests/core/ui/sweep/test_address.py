@@ -28,6 +28,11 @@ def test_a_plan_that_nobody_touched_leaves_the_address_as_it_is() -> None:
     "changes",
     [
         {"workload": Workload(network=network_from_name("lenet5"), mode="infer", optimizer="sgd")},
+        {
+            "workload": Workload(network=network_from_name("gru-8x1-20x4-3"), lengths=((5, 3), (12, 2), (20, 1))),
+            "targets": (Target(), Target(pad="longest")),
+            "pipeline": Pipeline(kind="host"),
+        },
         {"targets": (Target(),)},
         {"targets": (Target(device="gpu:0", precision="mixed_float16"), Target(execution="eager"), Target(threads=7))},
         {"batches": geometric_grid(3, 100)},
