@@ -27,7 +27,7 @@ from core.studies.sweep.kind import new_run
 from core.studies.sweep.supervisor import run_sweep
 from core.worker import watch
 from core.workload.execution import refuse_same
-from core.workload.spec import MAX_BATCH, MIN_BUDGET_S, Pipeline, Target, Workload
+from core.workload.spec import MAX_BATCH, MIN_BUDGET_S, Pipeline, Target, Workload, refuse_mode
 
 LOOK_EVERY_S, PATIENCE_S = 0.1, 10.0
 """Seconds between looks at the script, and those that it has to end after it was asked to."""
@@ -35,6 +35,7 @@ AROUND_STEPS = 400
 """Steps of the script that the budget must hold for half and twice its batch size to be measured, too (judgement)."""
 STEP_WIDTH = 0.03
 """Relative width of an interval at which a step needs no more rounds: far below the spread between days."""
+FEED = Pipeline(kind="host")
 WATCHER = Path(watch.__file__).with_name("script.py")
 
 
@@ -123,11 +124,12 @@ class _Runner(StudyRunner):
         dear = AROUND_STEPS * (mean_step_s(main_phase(capture)) or 0.0) > self.plan.budget_s
         sizes = (batch,) if dear else (batch // 2, batch, 2 * batch)
         batches = tuple(size for size in sizes if 1 <= size <= MAX_BATCH)
-        plan = SweepPlan(
-            workload=workload, targets=job_targets(capture, self.plan.targets, workload), batches=batches, refine=False,
-            pipeline=Pipeline(kind="host"), budget_s=max(MIN_BUDGET_S, self.plan.budget_s), step_width=STEP_WIDTH,
-            trace=False,
-        )  # fmt: skip
+        with as_user_error("The script's network cannot be measured so: "):
+            plan = SweepPlan(
+                workload=workload, targets=job_targets(capture, self.plan.targets, workload), batches=batches,
+                refine=False, pipeline=FEED, budget_s=max(MIN_BUDGET_S, self.plan.budget_s), step_width=STEP_WIDTH,
+                trace=False,
+            )  # fmt: skip
         tools = dataclasses.replace(self.tools, recorder=NullRecorder(), report=self._report, meter=None)
         if network is not None:
             tools = dataclasses.replace(tools, launcher=rerun.launcher())
@@ -173,6 +175,8 @@ def read_capture(path: Path, script: str, wall_s: float, exit_status: int | None
 def job_targets(capture: Capture, chosen: tuple[Target, ...], workload: Workload) -> tuple[Target, ...]:
     """Return the targets to measure: the script's own first, then the chosen ones, or the usual ones beside it."""
     own = captured_target(capture)
+    if workload.lengths:
+        own = own.model_copy(update={"steps_per_execution": 1})  # a pass through lengths has no fused steps
     others = chosen
     if not chosen:
         here = list_devices()
@@ -185,8 +189,10 @@ def job_targets(capture: Capture, chosen: tuple[Target, ...], workload: Workload
     for target in others:
         try:
             refuse_same(workload, *kept, target)
+            if target not in chosen:
+                refuse_mode(workload, target, FEED)
         except ValueError:
-            continue  # the same as one that is there
+            continue  # the same as one that is there, or a proposal that this network cannot take
         kept.append(target)
     return tuple(kept)
 
