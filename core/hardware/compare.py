@@ -28,6 +28,7 @@ from core.networks.families.own import Own
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import LOOK, rank_cpus
 from core.rounds.run import Run
+from core.workload.lengths import written_lengths
 from core.workload.spec import Target, Workload, geometric_grid
 
 GPU = Target(device="gpu:0")
@@ -261,7 +262,8 @@ def not_modelled(workload: Workload) -> str | None:
         return None
     network = workload.network
     named = "--architecture FILE" if isinstance(network, Own) else f"--preset {network.name}"
-    sweep = f"python -m core sweep {named}{'' if workload.training else ' --mode infer'}"
+    lengths = f" --lengths {written_lengths(workload.lengths)}" if workload.lengths else ""
+    sweep = f"python -m core sweep {named}{'' if workload.training else ' --mode infer'}{lengths}"
     return (
         "A GPU's step of recurrent layers (LSTM, GRU) is not modelled, since cuDNN's kernels run them there and how "
         f"far a model of those errs is not known: measure it on a machine with such a card by “{sweep} --out run.json” "

@@ -20,7 +20,7 @@ from core.networks.families import Network
 from core.networks.families.code import Code
 from core.networks.families.graph_network import GraphNetwork
 from core.workload.cudnn import turns_xla_off
-from core.workload.names import CALLS, device_words
+from core.workload.names import CALLS, PADDINGS, device_words
 from core.workload.spec import (
     AS_ASKED,
     CALLED_EAGERLY,
@@ -115,6 +115,7 @@ def running_words(target: Target, execution: Compiled, why: str | None, tf32: bo
     parts += [precision] if precision != "float32" else []
     parts += [f"{target.steps_per_execution} steps per execution"] if target.steps_per_execution > 1 else []
     parts += [CALLS[target.call]] if target.call != "step" else []
+    parts += [PADDINGS[target.pad]] if target.pad != "none" else []
     return "; ".join(parts)
 
 
