@@ -60,7 +60,9 @@ sweep_options = together(
     plan_options(SweepPlan, "refine"),
     plan_options(SweepPlan, "budget_s", default=None),
     plan_options(SweepPlan, "step_width", "crossover_width", "margin"),
-    click.option("--pipeline", type=click.Choice(get_args(PipelineKind)), default="resident", show_default=True),
+    click.option(
+        "--pipeline", type=click.Choice(get_args(PipelineKind)), show_default="resident; host for several input lengths"
+    ),
     input_options(None, "0"),
     plan_options(SweepPlan, "trace"),
 )
@@ -78,12 +80,13 @@ def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target
     flags = context.params
     if flags["plan_file"] is not None:
         return _plan_of_file(context, flags["plan_file"])
+    kind = {"kind": flags["pipeline"]} if flags["pipeline"] else {}
     with refusing():
         data: dict[str, Any] = {
             "workload": workload_of(flags),
             "targets": tuple(map(Target.parse, flags["targets"])) or default_targets(),
             "batches": parse_batches(flags["batches"]),
-            "pipeline": {"kind": flags["pipeline"]} | pipeline_options(flags),
+            "pipeline": kind | pipeline_options(flags) or None,
             **{name: flags[name] for name in OF_THE_PLAN},
         }
         plan = SweepPlan.model_validate({field: value for field, value in data.items() if value is not None})

@@ -26,6 +26,7 @@ from core.workload.spec import (
     refuse_batch,
     refuse_mode,
     seconds,
+    usual_pipeline,
 )
 
 ENERGY_SHARE, MOST_ENERGY_S = 0.25, 150.0
@@ -52,7 +53,7 @@ class SweepPlan(Frozen):
     refine: Annotated[
         bool, About("Measure more batch sizes around the crossover", "Batch sizes between those chosen.")
     ] = True
-    pipeline: Pipeline = Pipeline()
+    pipeline: Pipeline = Field(default_factory=usual_pipeline)
     budget_s: Annotated[
         Budget,
         seconds(

@@ -7,6 +7,7 @@ passed a form, a file or the command line is checked once more where it runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -324,6 +325,12 @@ def refuse_call(target: Target, what: str) -> None:
         raise ValueError(f"{what} with Keras's own steps; leave call={target.call} out")
 
 
+def refuse_lengths_of(workload: Workload, what: str) -> None:
+    """Raise ValueError for inputs of several lengths if ``what`` is done with one."""
+    if workload.lengths:
+        raise ValueError(f"{what} with inputs of one length; leave the lengths out")
+
+
 class Pipeline(Frozen):
     """Path by which a batch reaches the step.
 
@@ -415,6 +422,13 @@ class Pipeline(Frozen):
 Batch = Annotated[int, Field(ge=MIN_BATCH, le=MAX_BATCH)]
 Budget = Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)]
 """In seconds; described by :func:`seconds`."""
+
+
+def usual_pipeline(known: Mapping[str, Any]) -> Pipeline:
+    """Return the feed of a plan, of which ``known`` is valid, that names none: resident wherever that is possible."""
+    workload, targets = known.get("workload"), known.get("targets", ())
+    as_arrays = (workload is not None and workload.lengths) or any(target.call != "step" for target in targets)
+    return Pipeline(kind="host" if as_arrays else "resident")
 
 
 def seconds(help: str, step: int = 30, empty: str = "") -> About:

@@ -6,8 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from core.networks.families import network_from_name
+from core.rounds.plan import SweepPlan
 from core.rounds.show.imports import read_run
 from core.ui import menu
+from core.workload.spec import Target, Workload
 from simulated.noises import make_noise_study
 from simulated.pages import chart_titles, keep, open_page, running, says, sweeping, text_of
 from simulated.runs import make_run
@@ -144,6 +147,16 @@ def from_the_menu(at: AppTest, page: str) -> str:
     at.run()
     shown = at.query_params["run"]
     return shown if isinstance(shown, str) else str(shown[0])
+
+
+@pytest.mark.parametrize("page", menu.pages())
+def test_every_page_opens_after_a_run_of_several_lengths(engine: Any, page: str) -> None:
+    workload = Workload(network=network_from_name("gru-8x1-20x4-3"), mode="infer", lengths=((5, 3), (20, 1)))
+    plan = SweepPlan(workload=workload, targets=(Target(), Target(pad="longest")), batches=(1, 8, 64))
+    assert plan.pipeline.kind == "host"  # nothing else takes them
+    run = make_run(4, batches=plan.batches, label="measured").model_copy(update={"plan": plan})
+    keep(engine.store, run.model_copy(update={"target_names": plan.target_names}))
+    assert not open_page(page).exception
 
 
 @pytest.mark.parametrize("page", menu.pages())

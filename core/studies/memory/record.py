@@ -20,7 +20,17 @@ from core.base.schema import Frozen, UserError
 from core.machine.cgroup import Killed
 from core.rounds.study import Study
 from core.workload.names import full_name
-from core.workload.spec import MAX_BATCH, Batch, Budget, Target, Workload, refuse_call, refuse_several, seconds
+from core.workload.spec import (
+    MAX_BATCH,
+    Batch,
+    Budget,
+    Target,
+    Workload,
+    refuse_call,
+    refuse_lengths_of,
+    refuse_several,
+    seconds,
+)
 
 MIN_LIMIT_BYTES, MAX_LIMIT_BYTES = 100_000_000, 10**14
 
@@ -77,6 +87,7 @@ class MemoryPlan(Frozen):
     def _one_device(self) -> Self:
         refuse_several(self.target, "the largest batch size is searched")
         refuse_call(self.target, "the largest batch size is searched")
+        refuse_lengths_of(self.workload, "the largest batch size is searched")
         return self
 
     @property

@@ -26,6 +26,7 @@ from core.workload.spec import (
     Target,
     Workload,
     refuse_call,
+    refuse_lengths_of,
     refuse_several,
     seconds,
 )
@@ -87,6 +88,7 @@ class NoisePlan(Frozen):
             raise ValueError("only training has gradients; inference has no noise scale")
         refuse_several(self.target, "the noise scale is measured")
         refuse_call(self.target, "the noise scale is measured")
+        refuse_lengths_of(self.workload, "the noise scale is measured")
         return self
 
     @property

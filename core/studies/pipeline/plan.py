@@ -17,7 +17,17 @@ from core.base.fields import About
 from core.base.schema import Frozen
 from core.studies.experiment.record import Arm
 from core.workload.names import full_name
-from core.workload.spec import AUTOTUNE, Batch, Budget, Pipeline, Target, Workload, refuse_call, seconds
+from core.workload.spec import (
+    AUTOTUNE,
+    Batch,
+    Budget,
+    Pipeline,
+    Target,
+    Workload,
+    refuse_call,
+    refuse_lengths_of,
+    seconds,
+)
 
 Family = Literal["prefetch", "calls", "cost"]
 FIELDS: dict[Family, str] = {"prefetch": "prefetch", "calls": "parallel_calls", "cost": "preprocess_us"}
@@ -50,6 +60,7 @@ class PipelinePlan(Frozen):
         if self.base.kind != "tfdata":
             raise ValueError("a pipeline study varies a tf.data pipeline; choose the tfdata pipeline")
         refuse_call(self.target, "ways of feeding are measured")
+        refuse_lengths_of(self.workload, "ways of feeding are measured")
         return self
 
     @property

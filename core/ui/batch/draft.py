@@ -17,7 +17,7 @@ from core.studies.noise.record import NoisePlan
 from core.ui.checks import Checks, Outcome, checked_path
 from core.userdata.arrays import DataError
 from core.userdata.source import RANDOM_LABELS, Source
-from core.workload.spec import Target, Workload
+from core.workload.spec import Target, Workload, refuse_lengths_of
 
 NO_GRADIENTS = "This run is of inference: it has no gradients, so no gradient noise scale. Throughput and cost count."
 NO_PLAN = "Only points were imported for this run. Without its plan there is no workload to train or to build."
@@ -56,7 +56,7 @@ def noise_refusal(run: Run) -> str | None:
         return NO_PLAN
     if not run.plan.workload.training:
         return NO_GRADIENTS
-    return _refusal(run, run.plan.workload)
+    return _refusal(run, run.plan.workload, "the noise scale is measured")
 
 
 def memory_refusal(run: Run) -> str | None:
@@ -68,14 +68,15 @@ def memory_refusal(run: Run) -> str | None:
             f"This run is {run.label}: its targets are of another machine, and so is their memory. Measure the same "
             "plan here first, then confirm the largest batch for that run."
         )
-    return _refusal(run, run.plan.workload)
+    return _refusal(run, run.plan.workload, "the largest batch size is searched")
 
 
-def _refusal(run: Run, workload: Workload) -> str | None:
+def _refusal(run: Run, workload: Workload, what: str) -> str | None:
     if run.status == "running":
         return STILL_RUNNING
     try:
         refuse_code(workload.network)
+        refuse_lengths_of(workload, what)
     except ValueError as error:
         return str(error)
     return None
