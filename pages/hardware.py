@@ -31,7 +31,7 @@ if not embedded:
 seen = page.compared(run, answer, options, prices)
 with top:
     frame.show(
-        "From which batch would a GPU be faster?", lambda: result.card(seen), lambda: result.main_picture(seen),
+        page.QUESTION, lambda: result.card(seen), lambda: result.main_picture(seen),
         share=lambda: result.sharing(seen), head=head,
     )  # fmt: skip
 if embedded:

@@ -9,11 +9,6 @@ from core.figures.style import FOOT_PX, ROW_PX, STRIP_SIZES, Words
 ANSWER_FIRST = "answer-first"
 """Key of a container with columns, the last of which holds the answer."""
 RULES = """
-/* The menu in the order of the story: measure, result, maps, history, method (Streamlit puts groups last). */
-[data-testid=stTopNav] { reading-flow: flex-visual; }
-[data-testid=stTopNav] > :has(a[href$="/history"]) { order: 90 !important; }
-[data-testid=stTopNav] > :has(a[href$="/method"]) { order: 91 !important; }
-
 /* White stands out from the dark theme's main colour, but as text that is too dark for its background. */
 button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-dark(#0B6BA8, #8CC8F5); }
 
@@ -62,8 +57,10 @@ def _cut() -> str:
 
 
 STYLE = f"<style>{RULES}{_cut()}</style>"
+MARK = "background: light-dark(#E3EAF0, #24303B); font-weight: 600;"
+IN_GROUP = f"<style>[data-testid=stTopNavSection] {{ {MARK} }}</style>"
 
 
-def apply() -> None:
-    """Insert the style, once on every page."""
-    st.html(STYLE)
+def apply(in_group: bool) -> None:
+    """Insert the style, once on every page; a page ``in_group`` marks the menu's group, as Streamlit marks a page."""
+    st.html(STYLE + (IN_GROUP if in_group else ""))

@@ -33,19 +33,19 @@ class Parts(Protocol):
     def share(self) -> None: ...
 
 
-def show_parts(heading: str, make: Callable[[], Parts], head: DeltaGenerator) -> None:
+def show_parts(heading: str, make: Callable[[], Parts], head: DeltaGenerator, subject: str = "") -> None:
     """Show a result, or its heading and the reason if ``make`` raises UserError."""
     try:
         parts = make()
     except UserError as error:
         if not st.context.is_embedded:
             with head:
-                top(heading)
+                top(heading, subject=subject)
         st.info(plain(str(error)), icon=":material/info:")
         return
     show(
         heading, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
-        head=head,
+        head=head, subject=subject,
     )  # fmt: skip
 
 
@@ -58,17 +58,18 @@ def show(
     evidence: Mapping[str, Draw] = NOTHING,
     share: Draw | None = None,
     head: DeltaGenerator | None = None,
+    subject: str = "",
 ) -> None:
     """Show a result from its parts.
 
     ``share`` is drawn inside a popover beside the heading; ``evidence`` is folded, by title, and each part is drawn
     once opened. Embedded in another page, the heading and those two are left out. ``head`` is a place for the heading
-    above what a page has already drawn.
+    above what a page has already drawn; ``subject`` stands below it.
     """
     embedded = st.context.is_embedded
     if not embedded:
         with head or st.container():
-            top(heading, share)
+            top(heading, share, subject=subject)
     verdict()
     picture()
     if notes is not None:
@@ -77,15 +78,18 @@ def show(
         folded(evidence)
 
 
-def top(heading: str, beside: Draw | None = None, label: str = "Share", icon: str = ":material/share:") -> None:
-    """Draw the heading of a page, and ``beside`` it a popover with what is not always needed."""
-    if beside is None:
-        st.title(plain(heading), anchor=False)
-        return
-    left, right = st.columns([6, 1], vertical_alignment="center")  # in a horizontal container a long one would wrap
+def top(
+    heading: str, beside: Draw | None = None, label: str = "Share", icon: str = ":material/share:", subject: str = ""
+) -> None:
+    """Draw the heading of a page, below it its ``subject``, and ``beside`` it a popover with what is seldom needed."""
+    left, right = st.container(), st.container()
+    if beside is not None:  # columns, since in a horizontal container a long heading would wrap
+        left, right = st.columns([6, 1], vertical_alignment="center")
+        with right.popover(label, icon=icon, width="stretch"):
+            beside()
     left.title(plain(heading), anchor=False)
-    with right.popover(label, icon=icon, width="stretch"):
-        beside()
+    if subject:
+        left.markdown(plain(subject))
 
 
 def which_is_faster(begin: str, names: Sequence[str]) -> str:

@@ -41,8 +41,6 @@ def first() -> str:
 def pages() -> dict[str, list[StreamlitPage]]:
     """Return all pages by group; the menu omits the question about a GPU with one, and measuring pages if read-only.
 
-    Streamlit puts those without a group first, and :mod:`core.ui.css` moves history and method behind the groups.
-
     The root is a page of its own, which :func:`run` redirects: Streamlit gives its first page no other address, so a
     link to that page would fail if another page comes first.
     """
@@ -89,7 +87,7 @@ def run(above: Callable[[str], None]) -> None:
     if not name:
         st.switch_page(menu.path(first()), query_params=st.query_params.to_dict())
     name_tab(page.title)
-    css.apply()
+    css.apply(in_group=bool(menu.pages()[name].group))
     if st.context.is_embedded and not menu.pages()[name].embeds:
         st.info("This page has no embedded view; open it by itself.", icon=":material/frame_inspect:")
         return

@@ -13,9 +13,12 @@ import streamlit as st
 
 from core.base.schema import UserError
 from core.base.text import sentence_case
+from core.networks.families import network_from_name
+from core.rounds.plan import SweepPlan
 from core.rounds.run import Run
 from core.ui import navigation, registry
 from core.ui.navigation import link
+from core.ui.network_form import put_network
 from core.ui.words import plain
 
 LAST = "opened_run"
@@ -42,6 +45,27 @@ def run() -> Run:
     st.session_state[LAST] = (shown.id, _newest())
     navigation.name_result(shown.name)
     return shown
+
+
+def carry(page: str) -> SweepPlan | None:
+    """Put the network of the run that was opened last into a page's fields and return its plan, once per run.
+
+    A network from a file, or one that the user's code builds, stays with its run.
+    """
+    run = _last() or registry.newest_own()
+    if run is None or run.plan is None or st.session_state.get(f"{page}_carried") == run.id:
+        return None
+    st.session_state[f"{page}_carried"] = run.id
+    work = run.plan.workload
+    try:
+        named = network_from_name(work.network.name)
+    except ValueError:
+        return None
+    if named != work.network:
+        return None
+    put_network(work.network)
+    st.session_state.update(form_mode=work.mode, form_optimizer=work.optimizer)
+    return run.plan
 
 
 def choose_target(run: Run, label: str, targets: Sequence[int], default: int, key: str) -> int:

@@ -380,17 +380,18 @@ class StudyPage(Generic[P, R]):
         before: Callable[[P | None], None],
         so_far: Callable[[], None] | None = None,
         run_id: str | None = None,
+        subject: str = "",
     ) -> None:
         """Draw a whole page: the heading, the controls for the next study, the result.
 
-        ``question`` is the heading without a result, which has its own in the place that it is given. Otherwise as in
-        :meth:`flow`.
+        ``question`` is the heading without a result, with ``subject`` below it; a result has its own in the place that
+        it is given. Otherwise as in :meth:`flow`.
         """
         head = st.container()
 
         def ask() -> None:
             with head:
-                frame.top(question)
+                frame.top(question, subject=subject)
 
         def answer(study_id: str, study: R) -> None:
             result(study_id, study, head)

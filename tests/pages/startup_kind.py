@@ -128,7 +128,7 @@ def test_its_command_claims_nothing_without_an_interval(capsys: pytest.CaptureFi
 
 def test_the_menu_has_its_page(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine
-    assert "startup" in menu.groups()["Result"]
+    assert "startup" in menu.groups()["More"]
     shown: dict[str, str] = {}
     monkeypatch.setattr(st, "Page", lambda *_, url_path, visibility, **__: shown.update({url_path: visibility}))
     pages()

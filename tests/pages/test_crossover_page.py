@@ -12,6 +12,7 @@ from core.rounds.run import Run, Status
 from core.rounds.show import split_figure
 from core.rounds.show.imports import read_run
 from core.ui import registry
+from core.ui.crossover.page import QUESTION
 from simulated.commands import holds
 from simulated.pages import PATIENCE_S, ROOT, keep, open_page, says, text_of, titles
 from simulated.runs import make_run, on_card
@@ -30,12 +31,12 @@ FOLDS = ("Step time by batch size", "Throughput by batch size", "Fixed-cost shar
 
 def test_the_address_names_the_run_else_the_newest_own_one_or_the_example_opens(engine: Any, example: Run) -> None:
     at = open_page("crossover")
-    assert (at.title[0].value, at.query_params["run"]) == ("The example", example.id)
+    assert (at.title[0].value, at.markdown[0].value, at.query_params["run"]) == (QUESTION, "The example", example.id)
     older, newest = keep(engine.store, make_run(1)), keep(engine.store, make_run(2))
     for query, opened in (({}, newest), ({"run": older}, older), ({"run": example.id}, example.id)):
         at = open_page("crossover", **query)
         assert at.query_params["run"] == opened
-        assert at.title[0].value == ("The example" if opened == example.id else engine.store.load(opened).name)
+        assert at.markdown[0].value == ("The example" if opened == example.id else engine.store.load(opened).name)
 
 
 def test_cold_page_gets_its_frame_and_keeps_the_query(engine: Any) -> None:

@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.networks.families import network_from_name
+from core.workload.spec import Target, Workload
 from simulated.commands import holds
 from simulated.pages import chart_titles, open_page, says, text_of, titles
+from simulated.pages import keep as keep_run
 from simulated.pipelines import make_pipeline_experiment
+from simulated.runs import make_run, planned
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("engine")
+CPU, CPU_ALONE = Target(), Target(threads=1)
 PAGE, FEEDING = "pipeline", "Step time by way of feeding"
 FOLDS = ("Step time and input-bound share by preprocessing cost", "Step time by parallel calls", "Every way of feeding",
          "How it was measured")  # fmt: skip
@@ -48,6 +53,17 @@ def test_choices_become_the_plan(engine: Any) -> None:
     assert (str(base.target), base.batch, plan.budget_s) == ("cpu,threads=1", 32, 40.0)
     assert (base.pipeline.prefetch, base.pipeline.parallel_calls, base.pipeline.preprocess_us) == (2, None, 75.0)
     assert plan.arms[0].pipeline.kind == "resident"
+
+
+def test_the_form_takes_along_the_run_that_was_measured_last(engine: Any) -> None:
+    workload = Workload(network=network_from_name("100-32-10"), mode="infer")
+    keep_run(engine.store, planned(make_run(3, label="measured"), workload=workload, targets=(CPU, CPU_ALONE)))
+    at = open_page(PAGE)
+    assert at.number_input(key="pipeline_batch").value == make_run(3).plan.batches[len(make_run(3).plan.batches) // 2]
+    at.number_input(key="pipeline_batch").set_value(7).run()  # what is changed afterwards stays
+    plan = start(engine, at, PAGE)
+    base = next(arm for arm in plan.arms if arm.code == "base")
+    assert (plan.workload, base.target.threads, base.batch) == (workload, 1, 7)
 
 
 def test_own_data_are_described_and_reach_the_plan(engine: Any, tmp_path: Path) -> None:

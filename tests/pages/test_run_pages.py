@@ -41,7 +41,7 @@ def test_names_cannot_smuggle_markup(engine: Any, page: str) -> None:
     names = {"name": "[x](http://evil.example) **b** :red[z]", "target_names": ("**a**", ":red[b]")}
     at = open_page(page, run=keep(engine.store, RUN.model_copy(update=names)))
     if page not in ("batch", "hardware"):  # their heading is their question
-        assert "\\[x\\](http" in at.title[0].value.replace("&#58;", ":")
+        assert "\\[x\\](http" in at.markdown[0].value.replace("&#58;", ":")
     shown = [element.value for kind in ("title", "header", "subheader", "caption") for element in getattr(at, kind)]
     shown += [option.content for group in at.button_group for option in group.proto.options]
     assert not [text for text in shown if ":red[" in text or "[x](" in text or "**a**" in text]

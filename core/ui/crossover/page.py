@@ -23,6 +23,7 @@ from core.ui.hardware import modelled, published
 from core.ui.tables import static_table
 from core.ui.words import plain
 
+QUESTION = "Which target is faster, and from which batch size on?"
 MOST = 5
 """Maximum number of other runs read for a page; each takes some 20 ms."""
 UNFOLDED = 1  # of the notes
@@ -68,7 +69,7 @@ def repeats_table(measured: Repeats) -> None:
 
 def show(run: Run) -> None:
     """Show the whole page of a run."""
-    frame.show_parts(run.name, partial(_Parts, run, registry.answer_of(run)), st.container())
+    frame.show_parts(QUESTION, partial(_Parts, run, registry.answer_of(run)), st.container(), run.name)
 
 
 def first_chart(run: Run) -> str:

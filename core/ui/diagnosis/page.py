@@ -26,6 +26,7 @@ from core.ui.tables import static_table
 from core.ui.words import plain
 
 PAGE = StudyPage(DIAGNOSIS, "Diagnose", ":material/stethoscope:")
+QUESTION = "What would make it faster?"
 ELSEWHERE = (
     "This run names another machine than the one it would be diagnosed on now. Gains would be of this machine, the "
     "run's step times of the other."
@@ -35,12 +36,11 @@ ELSEWHERE = (
 def show(run: Run) -> None:
     """Show the whole page: the diagnosis of a run, and the form for the next one."""
     answer, requested = registry.answer_of(run), PAGE.address in st.query_params
-    heading = f"What would help? {run.name}"
 
     def result(study_id: str, diagnosis: Diagnosis, head: DeltaGenerator) -> None:
-        frame.show_parts(heading, partial(Parts, run, study_id, diagnosis), head)
+        frame.show_parts(QUESTION, partial(Parts, run, study_id, diagnosis), head, run.name)
 
-    PAGE.frame(heading, partial(form, run, answer), result, partial(before, run), run_id=run.id)
+    PAGE.frame(QUESTION, partial(form, run, answer), result, partial(before, run), run_id=run.id, subject=run.name)
     if not st.context.is_embedded:
         navigation.link("crossover", run=run.id)
     elif not requested and not registry.studies(DIAGNOSIS, run.id):

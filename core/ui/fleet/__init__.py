@@ -3,7 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    "Fleet", ":material/dns:", order=130, group="Maps", opens={"fleet": "study"}, measures=("fleet",),
+    "Fleet", ":material/dns:", order=130, group="More", opens={"fleet": "study"}, measures=("fleet",),
     link="Several machines compared",
     help="The same sweep on several machines: which of them is the fastest at which batch, and at what cost.",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from core.base.numbers import bounded, percent
 from core.base.schema import MAX_PER_HOUR
 from core.base.text import sentence_case
 from core.hardware.catalogue import YOURS, CardPrice, GpuSpec, OwnCard, UnknownGpu, find_gpu, shared
-from core.hardware.compare import CardReading, card_target
+from core.hardware.compare import CardReading, card_target, not_modelled
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.curve import unnamed_conditions
 from core.hardware.decision import CardDecision, Decision, remedy_words
@@ -86,7 +86,9 @@ def refusal(run: Run, index: int | None) -> str | None:
         return STILL_RUNNING
     if run.plan is None:
         return NO_PLAN
-    return NO_CPU if index is None else None
+    if index is None:
+        return not_modelled(run.plan.workload) or NO_CPU
+    return None
 
 
 def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuSpec]) -> Options:

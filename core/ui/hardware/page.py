@@ -26,7 +26,7 @@ from core.store import StoreError
 from core.store.database import data_dir
 from core.studies.host.kind import HOST
 from core.studies.registry import example_id, load_example
-from core.ui import machine, money, registry
+from core.ui import frame, machine, money, registry
 from core.ui.hardware import draft, look
 from core.ui.hardware.draft import Options
 from core.ui.navigation import link
@@ -35,6 +35,7 @@ from core.ui.words import plain
 from core.workload.execution import expected
 
 PAGE = StudyPage(HOST, "Measure the host overhead", ":material/developer_board:")
+QUESTION = "From which batch would a GPU be faster?"
 NOT_THIS_HOST = (
     "The host overhead was measured on another machine than the CPU of this run; what a GPU would be driven by there "
     "may differ."
@@ -95,10 +96,12 @@ def subject(run: Run) -> tuple[Answer, Options, tuple[int, ...]]:
     """Return a run's answer, default options and CPU targets, or give the reason why not and stop the page."""
     answer = registry.answer_of(run)
     if answer is None:
+        _top()
         st.info("No round was measured in this run, so there is nothing to compare with.", icon=":material/info:")
         st.stop()
     index = cpu_index(run, answer)
     if (why := draft.refusal(run, index)) is not None or index is None:
+        _top()
         st.info(plain(why or draft.NO_CPU), icon=":material/info:")
         if run.plan is not None and run.status != "running":
             look.offer(run.plan.workload)
@@ -107,6 +110,11 @@ def subject(run: Run) -> tuple[Answer, Options, tuple[int, ...]]:
         st.stop()
     usual = draft.usual_options(run, answer, index, cards())
     return answer, usual, cpu_targets(run, answer)
+
+
+def _top() -> None:
+    if not st.context.is_embedded:
+        frame.top(QUESTION)
 
 
 def own_cards() -> tuple[OwnCards, str]:

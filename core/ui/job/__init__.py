@@ -3,6 +3,6 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    "Job", ":material/description:", order=55, group="Result", opens={"job": "study"}, measures=("job",),
+    "Job", ":material/description:", order=60, group="More", opens={"job": "study"}, measures=("job",),
     help="Where the time of your own script goes, and from which length on another target is faster.",
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from core.ui.menu import Page
 
 PAGE = Page(
-    "Method", ":material/menu_book:", order=40, embeds=False, opens={"resolution": "study"}, measures=("resolution",),
-    folded=("selfcheck", "pitfalls"),
+    "Method", ":material/menu_book:", order=140, group="More", embeds=False, opens={"resolution": "study"},
+    measures=("resolution",), folded=("selfcheck", "pitfalls"),
     help="The words, the rules of measurement, this machine, and common timing pitfalls live.",
 )  # fmt: skip

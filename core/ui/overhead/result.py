@@ -17,6 +17,7 @@ from core.ui.overhead.page import JUMP
 from core.ui.study_page import ask, start, why_ended
 from core.ui.words import plain
 
+QUESTION = "Where does the time of a step go?"
 FITTED = "Fixed-cost share (fitted), and how it differs from the trace"
 
 
@@ -30,8 +31,8 @@ def show(run: Run) -> None:
         cell = page.cell_of(run, target, answer)
     parts = _Traced(run, target, cell, answer) if cell is not None else _Untraced(run, target, answer)
     frame.show(
-        run.name, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(),
-        share=partial(share.run_panel, run), head=head,
+        QUESTION, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(),
+        share=partial(share.run_panel, run), head=head, subject=run.name,
     )  # fmt: skip
 
 

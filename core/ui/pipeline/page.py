@@ -10,11 +10,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.base.fields import fields_of
+from core.rounds.plan import SweepPlan
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import DEFAULT_BASE, PipelinePlan
 from core.studies.progress import Snapshot
-from core.ui import frame, machine
+from core.ui import frame, machine, shown_run
 from core.ui.checks import Checks, Outcome, checked_path, checked_workload
 from core.ui.fields import PREFETCH, target_fields, workload_fields
 from core.ui.pipeline.result import RANDOM_BESIDE, Parts
@@ -98,6 +99,8 @@ def form(busy: str | None, top: Any) -> PipelinePlan | None:
     """
     here = machine.devices()
     wrong = Places()
+    if (plan := shown_run.carry("pipeline")) is not None:
+        _take(plan, here)
     inputs = {"workload": workload_fields(wrong)}
     st.markdown("**Target**")
     targets = here.default_targets()
@@ -114,6 +117,15 @@ def form(busy: str | None, top: Any) -> PipelinePlan | None:
     with top:
         PAGE.form_button(outcome, busy, _says)
     return outcome.plan
+
+
+def _take(plan: SweepPlan, here: machine.Machine) -> None:
+    """Put a run's last target and its middle batch size into the fields, as far as they are offered."""
+    st.session_state["pipeline_batch"] = plan.batches[len(plan.batches) // 2]
+    target = plan.targets[-1]
+    if target.framework == "tensorflow" and target.device in here.names:
+        for name in ("device", "threads", "precision", "execution"):
+            st.session_state[f"form_{name}_pipeline"] = getattr(target, name)
 
 
 def _pipeline(wrong: Places) -> tuple[dict[str, Any], Any]:

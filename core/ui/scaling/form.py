@@ -13,7 +13,7 @@ from core.base.frameworks import FRAMEWORKS, MAX_REPLICAS, Framework
 from core.base.numbers import counted, duration
 from core.base.text import clean
 from core.studies.scaling.record import LOGICAL, ScalingPlan, doubling, of_counts, shared_grid
-from core.ui import machine
+from core.ui import machine, shown_run
 from core.ui.checks import Checks, Outcome, checked_workload, range_fields
 from core.ui.fields import precision_field, workload_fields
 from core.ui.places import KEEP, Places
@@ -80,6 +80,7 @@ def show(busy: str | None, top: Any) -> ScalingPlan | None:
     """
     here, wrong, missing = machine.devices(), Places(), machine.missing_frameworks()
     gpus = here.usable_gpus
+    shown_run.carry("scaling")
     workload = workload_fields(wrong)
     devices = _devices(gpus)
     wrong.here("devices")
