@@ -30,7 +30,6 @@ from core.figures.style import (
     log_axis,
     log_range,
     short,
-    wrapped,
 )
 from core.hardware.compare import Against
 from core.hardware.crossing import ModelledCrossover
@@ -140,7 +139,6 @@ def _within_reach(points: Sequence[Point]) -> list[Point]:
 
 
 PLOT_PX = 210
-WRAP_AT = 70  # characters of a footnote line that fit on a phone
 PALE = 0.65
 SHARE_WORDS = (
     "Overhead share: what is left of a modelled step without its arithmetic and its memory traffic, such as handing "
@@ -210,5 +208,4 @@ def share_figure(run: Run, card: Against) -> go.Figure:
 
 
 def _foot(run: Run, notes: Sequence[str]) -> list[str]:
-    """Return the notes, the workload and the machine, in lines of :data:`WRAP_AT`."""
-    return wrapped([*notes, f"{workload_line(run)}.", environment_line(run)], WRAP_AT)
+    return [*notes, f"{workload_line(run)}.", environment_line(run)]

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.base.text import clean
-from core.figures.style import chart_config, on_dark, words_of
+from core.figures.style import chart_config, environment_line, on_dark, words_of
 from core.hardware.compare import Against
 from core.hardware.start_figure import overlay
 from core.rounds.answer.answer import Answer
@@ -55,7 +55,7 @@ def show(
 ) -> None:
     """Draw a figure in the theme's colours; with a ``key`` it is cached by name, key and theme.
 
-    ``omit`` has the lines that already stand on the page above it, so that they are not repeated under its title.
+    ``omit`` has the lines that already stand on the page above it, so that they are not repeated around it.
     """
     dark = st.context.theme.type == "dark"
     figure = _kept((name, *key), dark, make) if key else _themed(make, dark)
@@ -67,7 +67,7 @@ def show(
             st.plotly_chart(
                 figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=clean(alt)
             )
-        _lines(words.foot)
+        _lines(line for line in words.foot if line not in omit)
 
 
 def _lines(lines: Iterable[str]) -> None:
@@ -97,8 +97,8 @@ def chart(
     (title, figure), name = CHARTS[kind], kind.replace(" ", "-")
     alt = f"{title} of {run.name}. {answer.verdict.sentence}"
     make, file, key = partial(figure, run, answer), f"{run.id}-{name}", registry.revision(run)
-    # the verdict's card has the workload
-    look: dict[str, Any] = {"image": image, "border": border, "omit": (workload_line(run),)}
+    # the verdict's card has workload and machine
+    look: dict[str, Any] = {"image": image, "border": border, "omit": (workload_line(run), environment_line(run))}
     if card is None or kind not in WITH_CARD:
         show(f"{place}{name}", make, alt, file, key, **look)
     else:

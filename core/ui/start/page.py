@@ -100,16 +100,18 @@ def _pictures(run: Run, answer: Answer, comparison: Against) -> None:
     index, sentence = compared_with(run, answer), comparison.crossover.sentence
     # pictures of a running sweep are never drawn twice, so none is cached
     key = () if run.status == "running" else (registry.revision(run), repr(comparison))
+    in_card = sentence, f"{workload_line(run)}.", environment_line(run)
     with st.grid(2, min_column_width=560, gap="medium"):
         charts.show(
             "start-steps", partial(steps_figure, run, answer, index, comparison),
             f"Step time by batch size of the CPU of {run.name} and a modelled GPU. {sentence}", f"{run.id}-first", key,
+            omit=in_card,
         )  # fmt: skip
         if any(point.label == "modelled" for point in comparison.curve.stretch):
             charts.show(
                 "start-share", partial(share_figure, run, comparison),
                 f"Overhead share of {comparison.spec.name} by batch size, modelled, without an interval.",
-                f"{run.id}-share", key,
+                f"{run.id}-share", key, omit=in_card,
             )  # fmt: skip
 
 

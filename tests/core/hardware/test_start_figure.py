@@ -8,9 +8,10 @@ import plotly.graph_objects as go
 import pytest
 
 from core.base.numbers import first_batch
+from core.figures.style import WRAP_AT
 from core.hardware.interval import Modelled
 from core.hardware.model import ModelledParts
-from core.hardware.start_figure import WRAP_AT, overhead_share, share_figure, share_words, steps_figure
+from core.hardware.start_figure import overhead_share, share_figure, share_words, steps_figure
 from core.rounds.answer.analyse import analyse
 from simulated.hosts import CARD, make_curve, with_curve
 from simulated.runs import BATCHES, make_run
@@ -96,10 +97,10 @@ def test_the_share_is_pale_dashed_without_band_and_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("figure", [steps_figure(RUN, ANSWER, 1, BESIDE), share_figure(RUN, BESIDE)])
-def test_a_phone_shows_every_line_of_the_footnote_whole(figure: go.Figure) -> None:
+def test_a_saved_picture_holds_every_line_of_the_footnote(figure: go.Figure) -> None:
     notes: list[Any] = [note for note in figure.layout.annotations if note.yref == "paper" and note.y == 0]
     assert len(notes) > 3
-    assert max(len(note.text) for note in notes) <= WRAP_AT < 72
+    assert max(len(note.text) for note in notes) <= WRAP_AT
     heights = [note.yshift for note in notes]
     assert min(heights) > -figure.layout.margin.b
     assert math.isfinite(figure.layout.height)
