@@ -68,14 +68,17 @@ def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
 
 
 def history_table(summaries: Sequence[Summary], kinds: Sequence[str]) -> pd.DataFrame:
-    """Return one row per study, newest first; ``kinds`` are their kinds in words. Only sweeps have rounds."""
+    """Return one row per study, newest first; ``kinds`` are their kinds in words. Only sweeps have rounds.
+
+    The name that a sweep gets by itself repeats network and targets, so it is left out.
+    """
     rounds = [s.rounds if s.kind == SWEEP.name else None for s in summaries]
     return pd.DataFrame(
         {
-            "name": [s.name for s in summaries],
             "verdict": [_said(s) for s in summaries],
             "network": [s.network for s in summaries],
             "targets": [side_by_side(notations(tuple(filter(None, s.target_names)))) for s in summaries],
+            "name": ["" if s.kind == SWEEP.name and s.name == s.title else s.name for s in summaries],
             "machine": [s.machine for s in summaries],
             "created": pd.to_datetime([s.created_at for s in summaries], errors="coerce", utc=True, format="ISO8601"),
             "kind": list(kinds),
