@@ -23,6 +23,7 @@ GUIDE, GRID = "#888888", "rgba(136,136,136,0.22)"
 INK, PAPER = "#16212B", "#FFFFFF"
 DARK_INK, DARK_PAPER = "#E6EDF3", "#10161C"
 FONT = "Source Sans, Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif"
+TITLE_AT = 84  # characters of a title line; a saved picture is 1,000 px wide
 WRAP_AT = 92  # characters of a footnote line; fits a chart 520 px wide
 TITLE_PX, LINE_PX, ROW_PX, FOOT_PX, PLOT_PX = 26, 18, 21, 15, 330
 STRIP_SIZES = (17.01, 12.51, 10.51)  # of title, lines and footnote; no other text has exactly these sizes
@@ -120,7 +121,7 @@ class Words:
 
     @property
     def above_px(self) -> int:
-        return 10 + TITLE_PX + LINE_PX * len(wrapped(self.under))
+        return 10 + TITLE_PX * len(wrapped([self.title], TITLE_AT)) + LINE_PX * len(wrapped(self.under))
 
     @property
     def below_px(self) -> int:
@@ -300,9 +301,11 @@ def frame(
     foot = foot if evidence is None else [*foot, environment_line(evidence)]
     words = {
         "title": clean(title), "under": [*map(clean, under)], "foot": [*map(clean, foot)], "legend_rows": legend_rows,
+        "label_rows": label_rows, "plot_px": plot_px,
     }  # fmt: skip
-    under, foot = wrapped(under), wrapped(foot)
-    top = 14 + TITLE_PX + LINE_PX * len(under) + ROW_PX * legend_rows + LINE_PX * label_rows + 8
+    titles, under, foot = wrapped([title], TITLE_AT), wrapped(under), wrapped(foot)
+    title_px = TITLE_PX * len(titles)
+    top = 14 + title_px + LINE_PX * len(under) + ROW_PX * legend_rows + LINE_PX * label_rows + 8
     bottom = 58 + FOOT_PX * len(foot)
     height = top + plot_px + bottom
     figure.update_layout(
@@ -329,13 +332,22 @@ def frame(
     )
     large, middle, small = STRIP_SIZES
     strips = [
-        *_strip([f"<b>{literal(title)}</b>"], 1, top - 8, large, TITLE_PX),
-        *_strip(map(literal, under), 1, top - 8 - TITLE_PX, middle, LINE_PX),
+        *_strip((f"<b>{literal(line)}</b>" for line in titles), 1, top - 8, large, TITLE_PX),
+        *_strip(map(literal, under), 1, top - 8 - title_px, middle, LINE_PX),
         *_strip(map(literal, foot), 0, -54, small, FOOT_PX),
     ]
     # all at once, since Plotly revalidates every annotation with each one added
     figure.layout.annotations = (*figure.layout.annotations, *strips)
     return figure
+
+
+def with_title(figure: go.Figure, title: str) -> go.Figure:
+    """Return a framed figure under another title; its own becomes the first line below."""
+    words = figure.layout.meta["words"]
+    copy = go.Figure(figure)
+    copy.layout.annotations = [note for note in copy.layout.annotations if note.font.size not in STRIP_SIZES]
+    laid_out = {name: words[name] for name in ("legend_rows", "label_rows", "plot_px")}
+    return frame(copy, title, [words["title"], *words["under"]], words["foot"], **laid_out)
 
 
 def on_dark(figure: go.Figure) -> go.Figure:

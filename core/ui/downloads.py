@@ -10,13 +10,14 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.base.text import json_text
+from core.base.text import json_text, sentence_case
 from core.figures.png import png
+from core.figures.style import with_title
 from core.figures.svg import svg
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.rounds.show.export import cards_csv, cells_csv, csv_text, rounds_csv, run_json
-from core.rounds.show.report import html_report, markdown_report, picture
+from core.rounds.show.report import html_report, markdown_report, picture, sentence
 from core.studies.text_report import html, markdown
 from core.ui import registry
 
@@ -51,15 +52,17 @@ def draw(name: str, files: Iterable[File]) -> None:
         )  # fmt: skip
 
 
-def run_files(run: Run) -> list[File]:
-    """Return pictures, Markdown and report of a run, all of it as JSON, and its rounds and cells as CSV."""
-    measured = bool(run.rounds)
+def run_files(run: Run, figure: Figure | None = None, verdict: Callable[[], str] | None = None) -> list[File]:
+    """Return pictures, Markdown and report of a run, all of it as JSON, and its rounds and cells as CSV.
+
+    ``figure`` replaces the run's main picture, and ``verdict`` its title, where a page shows something else.
+    """
     watched = bool(run.energy) or any(target.startswith("gpu") for target in run.target_names)
     files = [
-        *((ending, *PICTURES[ending]) for ending in PICTURES if measured),
         *((ending, *TEXTS[ending]) for ending in TEXTS if watched or ending != "gpu.csv"),
     ]
-    return [
+    pictures = _pictures(figure or partial(_picture, run), verdict or partial(verdict_of, run)) if run.rounds else []
+    return pictures + [
         File(label, ending, mime, meaning, partial(_made, make, run)) for ending, label, mime, meaning, make in files
     ]
 
@@ -80,10 +83,7 @@ def study_files(
     """
     files = []
     if figure is not None:
-        files += [
-            File("PNG", "png", "image/png", SLIDE, lambda: png(svg(figure(), "light"))),
-            File("SVG", "svg", "image/svg+xml", SHARP, lambda: svg(figure()).encode()),
-        ]
+        files += _pictures(figure, lambda: "" if text is None else text().partition("\n")[0])
     if text is not None:
         beside = f"breakeven-{name}.svg" if figure is not None else None
         files += [
@@ -94,6 +94,19 @@ def study_files(
     if rows is not None:
         files.append(File("CSV", "csv", "text/csv", TABLE, lambda: csv_bytes(rows(data()))))
     return files
+
+
+def _pictures(figure: Figure, verdict: Callable[[], str]) -> list[File]:
+    """Return a figure as PNG and SVG, with the verdict as its title."""
+
+    def titled() -> go.Figure:
+        sentence = verdict()
+        return with_title(figure(), sentence) if sentence else figure()
+
+    return [
+        File("PNG", "png", "image/png", SLIDE, lambda: png(svg(titled(), "light"))),
+        File("SVG", "svg", "image/svg+xml", SHARP, lambda: svg(titled()).encode()),
+    ]
 
 
 def csv_bytes(rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -124,19 +137,22 @@ def _made(make: Make, run: Run) -> bytes:
     return made.encode() if isinstance(made, str) else made
 
 
-def _picture(run: Run, answer: Answer | None) -> go.Figure:
+def _picture(run: Run) -> go.Figure:
+    answer = registry.answer_of(run)
     assert answer is not None
     return picture(run, answer)
+
+
+def verdict_of(run: Run) -> str:
+    """Return a run's verdict, after its status if it did not finish."""
+    ended = "" if run.status == "finished" else f"{sentence_case(run.status)}. "
+    return f"{ended}{sentence(registry.answer_of(run))}"
 
 
 def _markdown(run: Run, answer: Answer | None) -> str:
     return markdown_report(run, answer, f"breakeven-{run.id}.svg" if answer is not None else None)
 
 
-PICTURES: dict[str, tuple[str, str, str, Make]] = {
-    "png": ("PNG", "image/png", SLIDE, lambda run, answer: png(svg(_picture(run, answer), "light"))),
-    "svg": ("SVG", "image/svg+xml", SHARP, lambda run, answer: svg(_picture(run, answer))),
-}
 TEXTS: dict[str, tuple[str, str, str, Make]] = {
     "md": ("Markdown", "text/markdown", FOR_REVIEW, _markdown),
     "html": ("Report (HTML)", "text/html", REPORT, html_report),
@@ -146,4 +162,4 @@ TEXTS: dict[str, tuple[str, str, str, Make]] = {
     "gpu.csv": ("GPU and energy (CSV)", "text/csv", "What the GPU did at each batch, and joules per sample.",
                 lambda run, _: cards_csv(run)),
 }  # fmt: skip
-"""Label, media type, meaning and maker by file ending. Pictures need a round."""
+"""Label, media type, meaning and maker by file ending."""

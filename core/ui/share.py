@@ -29,12 +29,12 @@ NEAR = "This link opens for everybody who can reach {host}: an address inside yo
 FAR = "This link opens for everybody who can reach {host}."
 
 
-def run_panel(run: Run, **query: str) -> None:
+def run_panel(run: Run, figure: Figure | None = None, verdict: Callable[[], str] | None = None, **query: str) -> None:
     """Draw a run's link, view without menus, PNG, SVG, Markdown, report, JSON and CSV.
 
-    ``query`` are the further parameters in a link to this page.
+    ``query`` are the further parameters in a link to this page; ``figure`` and ``verdict`` as for its files.
     """
-    panel(run.id, {"run": run.id, **query}, downloads.run_files(run))
+    panel(run.id, {"run": run.id, **query}, downloads.run_files(run, figure, verdict))
 
 
 def panel(name: str, query: Mapping[str, str], files: Iterable[File]) -> None:

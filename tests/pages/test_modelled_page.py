@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from core.hardware.curve import CardCurve
 from core.rounds.answer.analyse import analyse
 from core.rounds.run import Run
+from core.ui import downloads
 from core.workload.spec import Target
 from simulated.commands import holds
 from simulated.hosts import make_curve, make_host_study
@@ -200,6 +201,23 @@ def test_exports_of_a_run_stay_measured(engine: Any) -> None:
     for suffix in ("json", "rounds.csv", "cells.csv", "html"):
         assert CARD.encode() not in content(run, suffix)
     assert analyse(run).verdict.sentence.encode() in content(run, "html")
+
+
+def test_saved_pictures_are_titled_by_the_verdict_and_hold_the_card(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: Run = engine.store.load(keep(engine.store, make_run(4), status="cancelled"))
+    shared: list[downloads.File] = []
+    monkeypatch.setattr(downloads, "draw", lambda _, files: shared.extend(files))
+    words = analyse(run).verdict.sentence[:30]
+    at = open_page("crossover", run=run.id)
+    for holds_card in (False, True):
+        if holds_card:
+            shared.clear()
+            choose(at)
+        drawn = next(file for file in shared if file.ending == "svg").make().decode()
+        assert f"Cancelled. {words}" in drawn
+        assert (f"{CARD} over 1 thread (modelled)" in drawn) is holds_card
 
 
 def test_the_card_says_where_the_hosts_overhead_is_from(engine: Any) -> None:

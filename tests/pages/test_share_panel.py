@@ -64,7 +64,9 @@ def test_every_result_has_every_file(engine: Any, monkeypatch: pytest.MonkeyPatc
     files = {file.ending: file.make for file in shared}
     assert list(files) == ["png", "svg", "md", "html", "json", "csv"]
     assert files["md"]().startswith(b"### ")
+    title = files["md"]().decode().partition("\n")[0].removeprefix("### ")
     assert files["svg"]().startswith(b"<svg")
+    assert title[:20] in files["svg"]().decode()
     head, *rows = files["csv"]().decode().splitlines()
     assert column in head.split(",")
     assert rows

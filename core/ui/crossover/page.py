@@ -6,11 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.base.numbers import interval_words, moment
 from core.base.schema import UserError
 from core.hardware.compare import Against
+from core.hardware.start_figure import overlay
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.comparison import MAX_COMPARED
 from core.rounds.answer.loop import loop_lines
@@ -19,6 +21,7 @@ from core.rounds.answer.split import pairs_of, split_lines, together
 from core.rounds.run import Run
 from core.rounds.show.split_figure import split_figure
 from core.ui import charts, evidence, frame, navigation, registry, share, verdict
+from core.ui.downloads import verdict_of
 from core.ui.hardware import modelled, published
 from core.ui.tables import static_table
 from core.ui.words import plain
@@ -162,8 +165,16 @@ class _Parts:
             make, alt = partial(split_figure, run, split), f"Both targets at once, by batch size. {first}"
             charts.show("together", make, alt, f"{run.id}-together", key, image=self._image, border=False)
 
+    def _figure(self) -> go.Figure:
+        """Return the picture as it is shown, for a file; known once the page is drawn."""
+        beside = overlay(self._card) if self._card is not None else None
+        return charts.CHARTS[first_chart(self._run)][1](self._run, self._answer, beside)
+
+    def _sentence(self) -> str:
+        return " ".join([verdict_of(self._run), *([self._card.crossover.sentence] if self._card is not None else [])])
+
     def share(self) -> None:
-        share.run_panel(self._run, **modelled.address())
+        share.run_panel(self._run, self._figure, self._sentence, **modelled.address())
         if self._answer is not None:
             charts.image_choice(IMAGE)
 
