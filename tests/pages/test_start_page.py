@@ -14,7 +14,7 @@ from core.rounds.answer.best_cpu import LOOK_BATCHES
 from core.rounds.run import Run
 from core.store import StoreError
 from core.studies.sweep.presets import look_plan
-from core.ui import machine, menu, navigation, registry
+from core.ui import downloads, machine, menu, navigation, registry
 from core.ui.start import page as start
 from core.ui.sweep import live
 from core.ui.sweep.draft import untouched
@@ -201,3 +201,31 @@ def test_a_store_that_does_not_open_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(registry, "engine", Mock(side_effect=newer))
     monkeypatch.setattr(machine, "devices", DEVICES)
     assert [error.value for error in open_page("").error] == [str(newer)]
+
+
+def test_the_address_names_the_run_and_a_newer_one_replaces_only_what_the_page_wrote(engine: Any, example: Run) -> None:
+    older = keep(engine.store, make_run(1, label="measured"))
+    newer = keep(engine.store, make_run(2, label="measured"))
+    assert open_page("start", run=older).query_params["run"] == older
+    assert open_page("start", run=example.id).query_params["run"] == example.id
+    at = open_page("start")
+    assert run_of(at) == newer
+    newest = keep(engine.store, make_run(3, label="measured"))
+    assert run_of(at.run()) == newest
+    at = open_page("start", run="20260105-gone00")
+    assert at.info[0].proto.icon == ":material/search_off:"
+    assert run_of(at) == newest
+
+
+def run_of(at: AppTest) -> str:
+    shown = at.query_params["run"]
+    return shown if isinstance(shown, str) else str(shown[0])
+
+
+def test_its_files_show_the_card(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: list[downloads.File] = []
+    monkeypatch.setattr(downloads, "draw", lambda _, files: shared.extend(files))
+    at = open_page("start", gpu="L4", run=keep(engine.store, make_run(1, label="measured")))
+    drawn = next(file for file in shared if file.ending == "svg").make().decode()
+    assert "L4 (modelled)" in drawn
+    assert sentence(at)[:30] in drawn

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+import plotly.graph_objects as go
 import streamlit as st
 
+from core.base.schema import UserError
 from core.figures.style import environment_line
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import Against, compared_with
@@ -15,28 +17,30 @@ from core.rounds.answer.best_cpu import choice_line, cpu_targets
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.studies.sweep.kind import SWEEP
-from core.ui import charts, machine, neighbours, news, registry, verdict
+from core.ui import charts, frame, machine, navigation, neighbours, news, registry, share, verdict
 from core.ui.card import label_badge, result_card
 from core.ui.hardware import look, modelled
 from core.ui.navigation import link
 from core.ui.sweep import live
+from core.ui.words import plain
 
 QUESTION = "From which batch size would a GPU beat this CPU?"
 BUTTON = "Measure this CPU"
 EXAMPLE = "A finished example of another machine:"
 FIELD_PX = 340
+WROTE = "start_run"
 PROPOSED = "to measure this CPU"
 
 
 def show() -> None:
     """Show the question, choice of the card, button, answer, pictures, and links onward."""
-    here = machine.devices()
-    st.title(QUESTION, anchor=False)
+    here, head = machine.devices(), st.container()
     if here.notes:
         machine.gpu_notice(here, PROPOSED)
     live.stopped()
     run = subject()
     if run is None:
+        head.title(QUESTION, anchor=False)
         st.info("Nothing was measured yet, and the example cannot be read.", icon=":material/speed:")
         link("sweep")
         return
@@ -46,6 +50,8 @@ def show() -> None:
         if not running:
             assert run.plan is not None
             look.propose(run.plan.workload, BUTTON)
+    with head:
+        frame.top(QUESTION, None if running else partial(_share, run, spec))
     if running:
         live.PAGE.progress()
         news.redrawn("start", partial(_so_far, run, spec), changes=False)
@@ -60,8 +66,36 @@ def show() -> None:
 
 
 def subject() -> Run | None:
-    """Return the newest own run with a CPU to compare, else the example; None if both are missing."""
-    return registry.newest_own(lambda run: _has_cpu(run, registry.answer_of(run))) or registry.example()
+    """Return the run that the address names, else the newest own one with a CPU to compare, else the example.
+
+    None if all are missing. An address that this session wrote itself gives way to what was measured since.
+    """
+    named = st.query_params.get("run", "")
+    if named and named != st.session_state.get(WROTE):
+        try:
+            run = registry.find_run(named)
+            if _has_cpu(run, registry.answer_of(run)):
+                return run
+            st.info(f"Run {plain(named)} has no step of a CPU to compare a card with.", icon=":material/info:")
+        except UserError as error:
+            st.info(plain(str(error)), icon=":material/search_off:")
+    newest = registry.newest_own(lambda run: _has_cpu(run, registry.answer_of(run))) or registry.example()
+    st.session_state[WROTE] = "" if newest is None else newest.id
+    navigation.put(run=st.session_state[WROTE])
+    return newest
+
+
+def _share(run: Run, spec: GpuSpec) -> None:
+    def compared() -> tuple[Answer, Against]:
+        answer = registry.answer_of(run)
+        assert answer is not None
+        return answer, modelled.compared_card(run, answer, spec)[0]
+
+    def figure() -> go.Figure:
+        answer, comparison = compared()
+        return steps_figure(run, answer, compared_with(run, answer), comparison)
+
+    share.run_panel(run, figure, lambda: compared()[1].crossover.sentence, **modelled.address())
 
 
 def _has_cpu(run: Run, answer: Answer | None) -> bool:
@@ -88,7 +122,8 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     modelled.not_modelled_notice(run)
     comparison, note = modelled.compared_card(run, answer, spec)
     badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU"), *verdict.machine_badges(answer)]
-    of = EXAMPLE if run.label == "recorded" else f"Your newest run, {run.name}:"
+    mine = "Your newest run" if run.id == st.session_state.get(WROTE) else "Your run"
+    of = EXAMPLE if run.label == "recorded" else f"{mine}, {run.name}:"
     choice = "" if len(cpu_targets(run, answer)) > 1 else choice_line(run, answer)  # the sentence names the best
     of_run = f"{of} {workload_line(run)}. {environment_line(run)}"
     about = list(filter(None, (comparison.named, choice, share_words(comparison), of_run, note)))
