@@ -1,7 +1,8 @@
 """Record the finished examples that everybody sees first: a real sweep on this machine with its environment, its
-diagnosis, noise and memory studies, a pipeline study, a frontier, what the host costs, and a job.
+diagnosis, noise and memory studies, a pipeline study, a frontier, what the host costs, and a job. Several GPUs are
+simulated, and labelled so.
 
-    python -m benchmarks.record_example [sweep diagnosis pipeline frontier noise memory host job] [--budget 180]
+    python -m benchmarks.record_example [sweep diagnosis … job scaling] [--budget 180]
 
 Writes core/data/example*.json. Only labels and names change: what is measured here is labelled recorded for everyone
 else.
@@ -39,8 +40,10 @@ from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import PipelinePlan
 from core.studies.registry import DATA, load_example
 from core.studies.runner import StudyTools
+from core.studies.scaling.kind import SCALING
 from core.studies.sweep.kind import SWEEP
 from core.workload.spec import Target, Workload, parse_batches
+from simulated.scalings import make_scaling_study
 
 WORKLOAD = Workload(network="784-512-512-10")
 DIAGNOSED = 1
@@ -49,7 +52,7 @@ SCRIPT = Script(path="example_training.py", python=sys.executable, folder=str(Pa
 MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest possible batch
 
 
-KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job")
+KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job", "scaling")
 
 
 def main() -> None:
@@ -74,11 +77,18 @@ def main() -> None:
         for kind, plan in plans.items():
             if kind.name in wanted:
                 record(kind, tools, plan, run)
+    if "scaling" in wanted:
+        simulated = make_scaling_study(processes=3, label="simulated", name="Simulated: one GPU against two")
+        write(SCALING, simulated, run)
 
 
 def record(kind: Kind[Any, Any, Any], tools: StudyTools, plan: Any, run: Run) -> None:
-    """Measure a study and write it as a shipped example."""
-    study = recorded(kind.run(tools, plan))
+    """Measure a study and write it."""
+    write(kind, recorded(kind.run(tools, plan)), run)
+
+
+def write(kind: Kind[Any, Any, Any], study: Any, run: Run) -> None:
+    """Write a study as a shipped example."""
     context = Context(run=run)
     text = kind.text(study, kind.answer(study, context), context)
     assert kind.example is not None

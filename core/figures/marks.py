@@ -14,6 +14,8 @@ from core.base.evidence import Label
 from core.base.numbers import number
 from core.figures.style import GUIDE, LINE_PX, Look, literal
 
+NOT_RUN: tuple[Label, ...] = ("modelled", "published", "simulated")
+"""Labels of curves that no machine known here ran: named in the legend."""
 FAILED_WORDS = {
     "out_of_memory": "out of memory",
     "crashed": "crashed",
@@ -70,7 +72,7 @@ def interval_note(points: Sequence[Point]) -> str:
 def symbols(look: Look, label: Label, points: Sequence[Point]) -> str | list[str]:
     """Return the markers of the points, hollow ones included; a single marker if all are equal."""
     symbol = str(look.marker(label)["symbol"])
-    if label in ("modelled", "published") or symbol.endswith("-open") or not any(p.hollow for p in points):
+    if label in NOT_RUN or symbol.endswith("-open") or not any(p.hollow for p in points):
         return symbol
     return [f"{symbol}-open" if p.hollow else symbol for p in points]
 
@@ -82,7 +84,7 @@ def values_of(points: Sequence[Point]) -> list[float]:
 
 def add_curve(figure: go.Figure, points: Sequence[Point], name: str, look: Look, label: Label, group: str) -> None:
     """Add a curve with markers, hollow at points without an interval of their own, and its 95 % band behind it."""
-    shown = literal(f"{name} ({label})" if label in ("modelled", "published") else name)
+    shown = literal(f"{name} ({label})" if label in NOT_RUN else name)
     add_band(figure, points, shown, look.band(), group)
     figure.add_scatter(
         x=[p.batch for p in points], y=[p.value for p in points], mode="lines+markers", name=shown,

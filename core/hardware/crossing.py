@@ -252,8 +252,11 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
     elif segments in ([1], [-1, 1]) and signs[-1] == 1:
         batch, low, high = _interval(ratio, signs)
         crossover = replace(crossover, kind="from", batch=float(first) if batch is None else batch, low=low, high=high)
-        at = f"{first:,} or less" if batch is None else first_batch(batch)
-        text = f"{gpu} is faster than {cpu} from batch {at}, 95 % interval {crossover.interval_words}."
+        if low is None or batch is None:  # nothing bounds it below, so only what is clear is said
+            text = f"{gpu} is clearly faster than {cpu} from batch {first_batch(high)} on; below that it is not clear."
+        else:
+            at = first_batch(batch)
+            text = f"{gpu} is faster than {cpu} from batch {at}, 95 % interval {crossover.interval_words}."
     else:
         low, text = _open(ratio, signs, segments, gpu, cpu)
         crossover = replace(crossover, low=low)

@@ -145,7 +145,7 @@ def recordings_of(runs: Iterable[Run], cards: Mapping[str, GpuSpec]) -> tuple[Re
     recordings = []
     for run in runs:
         label = run.label
-        if run.plan is None or run.environment is None or label == "published" or label == "modelled":
+        if run.plan is None or run.environment is None or label not in ("measured", "recorded"):
             continue
         all_cells = cell_statistics(run)
         for index, target in enumerate(run.plan.targets):

@@ -11,6 +11,7 @@ LABEL_ICONS = {
     "recorded": ":material/inventory_2:",
     "published": ":material/menu_book:",
     "modelled": ":material/function:",
+    "simulated": ":material/casino:",
 }
 MODES = {"train": "Training", "infer": "Inference"}
 OPTIMIZERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}

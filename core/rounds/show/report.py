@@ -161,6 +161,7 @@ LABELS = {
     "recorded": "recorded elsewhere and imported",
     "published": "published by a public source; not measured here",
     "modelled": "modelled: computed, not measured",
+    "simulated": "simulated: made up to show what such a result looks like; no machine ran it",
 }
 CHART_PX = 860
 CLOCK = "Named as setting the clock"

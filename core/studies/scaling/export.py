@@ -41,8 +41,10 @@ class Remedy:
 
 
 def headline(answer: ScalingAnswer) -> str:
-    """Return the verdict, preceded for logical CPUs by its limited meaning."""
+    """Return the verdict, preceded by its limited meaning for logical CPUs and simulated devices."""
     verdict = answer.verdict.sentence
+    if answer.study.label == "simulated":
+        return f"Simulated: {verdict}"
     return f"{TRY_OUT}. {verdict}" if answer.study.plan.is_tried_out else verdict
 
 

@@ -9,6 +9,7 @@ from core.studies.scaling.run import run_scaling
 SCALING: Kind[ScalingPlan, ScalingStudy, ScalingAnswer] = Kind(
     name="scaling",
     title="Scaling study",
+    example="example_scaling.json",
     record=ScalingStudy,
     describe=lambda plan: f"Scaling of {plan.title}",
     run=run_scaling,

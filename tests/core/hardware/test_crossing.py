@@ -147,7 +147,7 @@ def test_ahead_throughout_names_the_range_and_a_card_not_surely_ahead_has_an_upp
     below = found(make_curve(lambda _: 0.09, BATCHES, -0.5, 0.5))
     assert (below.kind, below.batch, below.first, below.low) == ("from", 1.0, 1, None)
     assert below.high == pytest.approx(crossing_of(0.09 * math.exp(0.5)), rel=1e-6)
-    assert " or less to 2." in below.sentence
+    assert "from batch 2 on; below that" in below.sentence
 
 
 def test_what_is_open_above_or_not_at_all_bounded_is_not_resolved():
