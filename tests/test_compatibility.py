@@ -61,9 +61,11 @@ def assert_all_there(new: Any, old: Any) -> None:
 
 def assert_near(new: Any, old: Any, but: tuple[str, ...] = ()) -> None:
     """Check for the same numbers at the same places, to :data:`FAR`, except those named by ``but``; the points of a
-    line on a map may be in any order.
+    line on a map, and remedies, may be in any order.
     """
     for value in (new, old):
+        if "findings" in value:
+            value["findings"] = sorted(value["findings"], key=lambda finding: str(finding["code"]))
         for cut in value.get("slices", ()):
             for line in ("contour", "lower", "upper"):
                 cut[line] = sorted(numbers(cut[line]).values())

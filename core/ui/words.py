@@ -20,8 +20,8 @@ EXECUTIONS = {
     "reduce-overhead": "CUDA graphs", "interpreter": "interpreter",
 }  # fmt: skip
 PRECISIONS = {
-    "float32": "float32", "float32_strict": "float32 without TF32", "mixed_float16": "mixed float16",
-    "mixed_bfloat16": "mixed bfloat16", "int8": "int8",
+    "float32": "float32", "float32_strict": "float32 without TF32", "mixed_float16": "mixed precision (float16)",
+    "mixed_bfloat16": "mixed precision (bfloat16)", "int8": "int8",
 }  # fmt: skip
 EXECUTION_HELP = (
     "default: what compile() itself chooses, on a GPU XLA where every layer supports it, else a graph. graph: compiled "

@@ -141,4 +141,4 @@ def _precision(target: Target, tell_16_bits_apart: bool) -> str:
         return "float32 without TF32"
     if not target.is_mixed:
         return target.precision
-    return target.precision.replace("_", " ") if tell_16_bits_apart else "mixed precision"
+    return f"mixed precision ({target.precision.removeprefix('mixed_')})" if tell_16_bits_apart else "mixed precision"

@@ -187,7 +187,8 @@ def diagnose(run: Run, diagnosis: Diagnosis) -> DiagnosisAnswer:
     measured = {effect.arm: effect for effect in effects(diagnosis.experiment, together=True)}
     considered = {family(arm.code) for arm in diagnosis.experiment.arms} | set(diagnosis.skipped)
     findings = [_finding(run, answer, diagnosis, name, measured) for name in REMEDIES if name in considered]
-    ranked = tuple(sorted(findings, key=lambda f: (ORDER.index(f.judgement), -(f.gain or 0.0))))
+    # a larger batch comes last, since it changes the training, too
+    ranked = tuple(sorted(findings, key=lambda f: (ORDER.index(f.judgement), f.family == "batch", -(f.gain or 0.0))))
     sentence, reason = _verdict(run, answer, diagnosis, ranked, bool(measured))
     seen = [item.interference for item in diagnosis.experiment.rounds]
     return DiagnosisAnswer(
@@ -339,6 +340,12 @@ def _short(run: Run, answer: Answer) -> str:
     return "a tie" if verdict.kind == "tie" else "not clear in the time there was"
 
 
+def _bounds(finding: Finding) -> str:
+    if finding.low is None or finding.high is None:
+        return ""
+    return f", 95 % interval {finding.low:.2f} to {finding.high:.2f}"
+
+
 def _verdict(
     run: Run, answer: Answer, diagnosis: Diagnosis, findings: tuple[Finding, ...], measured: bool
 ) -> tuple[str, Reason]:
@@ -356,16 +363,21 @@ def _verdict(
             right = _right_device(run, diagnosis.target) or f"{other} is the right target"
             return f"None of these helps: for this model at batch {batch:,}, {right}.", "none_helps_behind"
         return f"None of these helps: {name} at batch {batch:,} is as fast as these remedies can make it.", "none_helps"
-    best = helping[0]
-    bounds = "" if best.low is None or best.high is None else f", 95 % interval {best.low:.2f} to {best.high:.2f}"
-    sentence = f"{best.title} helps most: {best.gain:.2f} times faster at batch {batch:,}{bounds}."
-    if best.family == "batch":
-        larger = best.code.partition("-")[2]
-        sentence = (
-            f"A batch of {int(larger):,} helps most: {best.gain:.2f} times faster per sample than {batch:,}{bounds}."
+    *same_batch, last = helping
+    if last.family != "batch":
+        same_batch.append(last)
+    parts = []
+    if same_batch:
+        best = same_batch[0]
+        parts = [f"{best.title} helps most: {best.gain:.2f} times faster at batch {batch:,}{_bounds(best)}."]
+    if last.family == "batch":
+        larger, cost = (
+            last.code.partition("-")[2],
+            " (it changes the training)" * diagnosis.experiment.workload.training,
         )
-        if len(helping) > 1:
-            sentence += f" At the same batch: {helping[1].title}, {helping[1].gain:.2f} times faster."
+        times = f"{last.gain:.2f} times faster per sample than {batch:,}"
+        parts.append(f"A batch of {int(larger):,} is {times}{_bounds(last)}{cost}.")
+    sentence = " ".join(parts)
     if behind and _still_behind(diagnosis, helping):
         return f"{sentence} Even so, {other} {are(other)} faster at batch {batch:,}.", "helps_but_behind"
     return sentence, "helps"

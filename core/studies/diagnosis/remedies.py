@@ -221,7 +221,7 @@ def _precisions(base: Arm) -> Iterator[Arm]:
     # on a CPU only bfloat16: float16 has no arithmetic there
     names = ("mixed_float16", "mixed_bfloat16") if base.target.is_gpu else ("mixed_bfloat16",)
     for name in (name for name in names if name in FRAMEWORKS[base.target.framework].precisions):
-        yield _variant(base, f"precision-{name.removeprefix('mixed_')}", name, precision=name)
+        yield _variant(base, f"precision-{name.removeprefix('mixed_')}", name.removeprefix("mixed_"), precision=name)
 
 
 def _threads(base: Arm, cores: int | None) -> Iterator[Arm]:

@@ -39,13 +39,13 @@ def path(case: Case, tmp_path: Path) -> Path:
 def test_the_verdict_comes_first_and_then_every_remedy(cli: Command, machine: Machine, case: Case, path: Path) -> None:
     out, err = done(cli("diagnose", path))
     lines = out.splitlines()
-    assert lines[0].startswith("Mixed precision (mixed_")
+    assert lines[0].startswith("Mixed precision (")
     assert f"helps most: {case.gain:.1f}"[:-1] in lines[0]
     assert "95 % interval" in lines[0]
     assert lines[2].split() == ["remedy", "says", "gain", "95", "%", "from", "to"]
-    assert lines[3].startswith("Mixed precision (mixed_")
+    assert lines[3].startswith("Mixed precision (")
     assert " helps " in lines[3]
-    for words in ("Others: mixed_", "Crossover: Before: ", "Not measured:", "A GPU target has no choice of threads."):
+    for words in ("Others: bfloat16", "Crossover: Before: ", "Not measured:", "A GPU target has no choice of threads."):
         assert words in out
     assert "Start-up inside the" in out
     assert lines[-1].startswith("Measured for GPU")

@@ -38,18 +38,18 @@ MANY = [
         (("cpu,threads=2,execution=graph", "cpu,threads=1,execution=xla"), ("2 threads, graph", "1 thread, XLA")),
         (("cpu", "gpu:0", "gpu:0,precision=mixed_float16"), ("CPU", "GPU 0", "GPU 0, mixed precision")),
         (("gpu:0", "gpu:0,precision=mixed_float16", "gpu:0,precision=mixed_bfloat16"),
-         ("float32", "mixed float16", "mixed bfloat16")),
+         ("float32", "mixed precision (float16)", "mixed precision (bfloat16)")),
         (("cpu,call=predict",), ("CPU, called by predict()",)),
         (("cpu,call=predict_on_batch", "cpu,call=model", "cpu,call=function"),
          ("CPU, called by predict_on_batch()", "CPU, called as model(x)", "CPU, called through a tf.function")),
         (("cpu", "cpu,framework=jax", "cpu,framework=torch"), ("TensorFlow", "JAX", "Keras on PyTorch")),
         (("cpu", "cpu,framework=litert,precision=int8"), ("TensorFlow", "LiteRT, int8")),
         (("mps,framework=torch", "cpu,framework=jax"), ("Keras on PyTorch, Apple GPU", "JAX, CPU")),
-        (("gpu:0,precision=mixed_float16",), ("GPU 0, mixed float16",)),
+        (("gpu:0,precision=mixed_float16",), ("GPU 0, mixed precision (float16)",)),
         (("cpu",), ("CPU",)),
         (("cpu", "cpu:2"), ("CPU", "2 logical CPUs")),
         (("gpu:0", "gpu:0+1", "gpu:0+1+2+3"), ("GPU 0", "GPUs 0 and 1", "GPUs 0 to 3")),
-        (("gpu:0+2+3,precision=mixed_float16",), ("GPUs 0, 2 and 3, mixed float16",)),
+        (("gpu:0+2+3,precision=mixed_float16",), ("GPUs 0, 2 and 3, mixed precision (float16)",)),
     ],
 )  # fmt: skip
 def test_a_target_is_called_by_what_differs(targets: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -81,7 +81,8 @@ def test_a_title_names_the_targets_where_they_are_short_enough() -> None:
     ("name", "verb"),
     [("GPU 0", "is"), ("CPU, 2 threads", "is"), ("1 thread", "is"), ("2 threads", "are"), ("all threads, XLA", "are"),
      ("CUDA graphs", "are"), ("8 steps per execution", "are"),
-     ("GPUs 0 and 1, mixed float16", "are"), ("GPUs 0, 2 and 3", "are"), ("2 logical CPUs, 2 threads", "are")],
+     ("GPUs 0 and 1, mixed precision (float16)", "are"), ("GPUs 0, 2 and 3", "are"),
+     ("2 logical CPUs, 2 threads", "are")],
 )  # fmt: skip
 def test_names_take_the_verb_that_they_ask_for(name: str, verb: str) -> None:
     assert are(name) == verb
