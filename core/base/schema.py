@@ -121,12 +121,27 @@ def as_user_error(where: str = "") -> Iterator[None]:
         raise UserError(f"{where}{error}") from None
 
 
+_WORDS = {
+    "Input should be less than or equal to": "must be at most",
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be greater than": "must be more than",
+    "Input should be less than": "must be less than",
+    "Input should be": "must be",
+}
+"""Beginnings of pydantic's messages, and the same for a person who filled a field."""
+
+
+def _in_words(message: str) -> str:
+    begin = next((begin for begin in _WORDS if message.startswith(begin)), "")
+    return f"{_WORDS[begin]}{message.removeprefix(begin)}" if begin else message
+
+
 def explain(error: ValidationError) -> str:
     """Return one sentence for the first error that pydantic reports, with its location."""
     first = error.errors(include_url=False)[0]
     path = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-before"))
     where = "".join(c for c in path if c.isprintable())[:MAX_WHERE]  # a key in a file may contain anything
-    what = first["msg"].removeprefix("Value error, ").rstrip(".")
+    what = _in_words(first["msg"].removeprefix("Value error, ").rstrip("."))
     value = first.get("input")
     shown = f" (got {str(value)[:80]!r})" if isinstance(value, (str, int, float, bool)) else ""
     return f"{where}: {what}{shown}." if where else f"{what}{shown}."

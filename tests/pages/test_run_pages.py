@@ -149,6 +149,13 @@ def from_the_menu(at: AppTest, page: str) -> str:
     return shown if isinstance(shown, str) else str(shown[0])
 
 
+def test_an_address_that_names_no_traced_cell_is_said_to_be_left_out(engine: Any) -> None:
+    run_id = keep(engine.store, RUN)
+    assert not open_page("overhead", run=run_id, target="2", batch="32").info
+    at = open_page("overhead", run=run_id, target="9", batch="7")
+    assert [info.proto.icon for info in at.info] == [":material/link_off:"] * 2
+
+
 @pytest.mark.parametrize("page", menu.pages())
 def test_every_page_opens_after_a_run_of_several_lengths(engine: Any, page: str) -> None:
     workload = Workload(network=network_from_name("gru-8x1-20x4-3"), mode="infer", lengths=((5, 3), (20, 1)))

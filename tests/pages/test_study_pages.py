@@ -72,7 +72,7 @@ def test_nothing_is_drawn_before_a_measurement(engine: Any, place: Place) -> Non
             "pipeline_batch": (0, "The batch size must lie between 1 and 65,536."),
             "pipeline_cost_random": (-1.0, "The preprocessing must lie between 0 and 1,000,000 µs"),
             "pipeline_budget": (1, "The budget must lie between 2 and 86,400 seconds."),
-            "form_threads_pipeline": (0, "greater than or equal to 1"),
+            "form_threads_pipeline": (0, "at least 1"),
         }),
         (SCALING, {
             "scaling_low": (0, "The smallest batch must lie between 1 and 65,536."),

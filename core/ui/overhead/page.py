@@ -33,12 +33,20 @@ def target_of(run: Run) -> int:
     targets = range(len(run.names))
     target = addressed_target(st.query_params.get("target"), targets)
     if target is None:
+        _say_left_out("target")
         target = max((cell.target for cell in run.traces), default=targets[-1])
     if st.context.is_embedded or len(targets) == 1:
         return target
     chosen = shown_run.choose_target(run, "Target", targets, target, "overhead_target")
     st.query_params["target"] = target_address(chosen)
     return chosen
+
+
+def _say_left_out(parameter: str) -> None:
+    """Say that the address names a target or a traced batch that this run does not have, if it does."""
+    if value := st.query_params.get(parameter, ""):
+        text = f"This run has no traced {parameter} “{value}”, so another one is shown."
+        st.info(plain(text), icon=":material/link_off:")
 
 
 def untraced(run: Run) -> None:
@@ -58,6 +66,8 @@ def cell_of(run: Run, target: int, answer: Answer | None) -> TracedCell | None:
         return None
     requested = st.query_params.get("batch", "")
     batch = int(requested) if requested in map(str, cells) else _most_telling(tuple(cells.values()), answer)
+    if requested != str(batch):
+        _say_left_out("batch")
     if st.context.is_embedded:
         return cells[batch]
     key = f"{BATCH_KEY}-{run.id}-{target}"

@@ -188,7 +188,7 @@ def test_what_no_command_accepts_is_refused_first(
         ("frontier", ("--depth", 2), "--depth is an axis of the map; write --depths 2"),
         ("frontier", ("--depths", "x"), "The depth values “x” are not understood"),
         ("frontier", ("--widths", "4"), "depth 2 with width 4 cannot be built"),
-        ("frontier", ("--batches", "0,1"), "greater than or equal to 1"),
+        ("frontier", ("--batches", "0,1"), "at least 1"),
         ("frontier", ("--at", "2,256"), "--at is “2,256”; accepted are three whole numbers"),
         ("frontier", ("--at", "9,256,8"), "the operating point's depth is 9; the map goes from 2 to 4"),
         ("frontier", ("--heads", 2), "--heads is no size of mlp"),

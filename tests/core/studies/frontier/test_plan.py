@@ -61,12 +61,12 @@ def test_every_growing_family_makes_a_plan(family: str) -> None:
         ({"family": "transformer", "widths": (50,)}, "depth 1 with width 50 cannot be built: d_model 50"),
         ({"depths": ()}, "depths"),
         ({"depths": tuple(range(1, 18))}, "at most 16"),
-        ({"batches": (0, 1)}, "greater than or equal to 1"),
+        ({"batches": (0, 1)}, "at least 1"),
         ({"targets": (FIRST, FIRST)}, "two targets are “cpu,threads=1”; choose targets that differ"),
         ({"point": (9, 64, 8)}, "the operating point's depth is 9; the map goes from 1 to 8"),
         ({"point": (2, 64, 2048)}, "the operating point's batch is 2,048; the map goes from 1 to 1,024"),
         ({"depths": (1,), "widths": (16,), "batches": (8,)}, "one setting makes no map"),
-        ({"budget_s": 1.0}, "greater than or equal to 2"),
+        ({"budget_s": 1.0}, "at least 2"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
