@@ -59,6 +59,16 @@ def test_what_differs_between_compared_runs_is_said(engine: Any) -> None:
     says(at, "Different targets", f"A: {AGAINST}, XLA; B: {AGAINST}.")
 
 
+def test_a_chosen_batch_stands_in_the_address_and_in_the_sentence(engine: Any) -> None:
+    ids = ",".join(keep(engine.store, make_run(seed)) for seed in (1, 2))
+    at = open_page("history", compare=ids)
+    says(at, "crossover is at batch")
+    at.selectbox(key="compare_at").select(8).run()
+    assert at.query_params["at"] in ("8", ["8"])
+    says(at, "at batch 8 the speed-up")
+    says(open_page("history", compare=ids, at="64"), "at batch 64 the speed-up")
+
+
 def test_a_run_without_rounds_is_left_out_of_a_comparison(engine: Any) -> None:
     ids = [keep(engine.store, make_run(seed)) for seed in (1, 2)]
     ids.append(keep(engine.store, make_run(3).model_copy(update={"rounds": (), "cells": ()})))

@@ -101,31 +101,51 @@ def ratio(first: Estimate, second: Estimate) -> Estimate:
     return Estimate(*map(math.exp, (middle, middle - below, middle + above)))
 
 
-def stated(runs: Sequence[Run], answers: Sequence[Answer]) -> tuple[str, ...]:
-    """Return a sentence for each run but the first, A, on how it differs from A.
+def stated(runs: Sequence[Run], answers: Sequence[Answer], batch: int | None = None) -> tuple[str, ...]:
+    """Return a sentence for each run but the first, A, on how it differs from A; those of A's network come first.
 
-    It compares crossovers if each run has one, else speed-ups, else step times at the largest common batch.
+    It compares crossovers if each run has one, else speed-ups, else step times: over all common batches if each of them
+    is clearly different to the same side, else at ``batch``, by default the largest.
     """
     first = runs[0], answers[0]
-    return tuple(
-        f"{letter} against {LETTERS[0]}: {_against(first, other)}"
-        for letter, *other in list(zip(LETTERS, runs, answers, strict=False))[1:]
-    )
+    others = list(zip(LETTERS, runs, answers, strict=False))[1:]
+    alike = [each for each in others if _network(each[1]) == _network(runs[0])]
+    apart = [each for each in others if each not in alike]
+    return (
+        *(f"{letter} against {LETTERS[0]}: {_against(first, other, batch)}" for letter, *other in alike),
+        *(f"{letter} is of another network than {LETTERS[0]}, so they are not set against each other."
+          for letter, *_ in apart),
+    )  # fmt: skip
 
 
-def _against(first: Sequence[Any], second: Sequence[Any]) -> str:
+def common_batches(answers: Sequence[Answer]) -> tuple[int, ...]:
+    """Return the batches at which the first target of every run has an interval."""
+    return tuple(sorted(set.intersection(*({*_times(answer)} for answer in answers)))) if answers else ()
+
+
+def _network(run: Run) -> str | None:
+    return run.plan.workload.title if run.plan is not None else None
+
+
+def _against(first: Sequence[Any], second: Sequence[Any], batch: int | None) -> str:
     a, b = _crossover(*first), _crossover(*second)
-    if a is not None and b is not None and a[1] == b[1]:
+    if batch is None and a is not None and b is not None and a[1] == b[1]:
         here, there = (interval_words(*change[0]) for change in (b, a))
         return f"the crossover is at batch {here} instead of {there}, 95 % intervals ({_clear(ratio(a[0], b[0]))})."
     for what, values in (("the speed-up is {} times as high", _speed_ups), ("a step takes {} times as long", _times)):
         of_a, of_b = values(first[1]), values(second[1])
-        if both := of_a.keys() & of_b.keys():
-            batch = max(both)
-            change = ratio(of_a[batch], of_b[batch])
-            words = what.format(number(change.value))
-            interval = f"95 % interval {number(change.low)} to {number(change.high)}"
-            return f"at batch {batch:,} {words}, {interval} ({_clear(change)})."
+        if both := sorted(of_a.keys() & of_b.keys()):
+            changes = {size: ratio(of_a[size], of_b[size]) for size in both}
+            sides = {_clear(change) == "clear" and change.value > 1 for change in changes.values()}
+            if batch is None and len(both) > 1 and len(sides) == 1 and {*map(_clear, changes.values())} == {"clear"}:
+                ends = [number(end(change.value for change in changes.values())) for end in (min, max)]
+                return (
+                    f"from batch {both[0]:,} to {both[-1]:,} {what.format(' to '.join(ends))} (clear at each of them)."
+                )
+            at = batch if batch in changes else both[-1]
+            words = what.format(number(changes[at].value))
+            interval = f"95 % interval {number(changes[at].low)} to {number(changes[at].high)}"
+            return f"at batch {at:,} {words}, {interval} ({_clear(changes[at])})."
     return "no batch has an interval in both, so nothing is said of their difference."
 
 

@@ -10,16 +10,16 @@ import streamlit as st
 
 from core.base.schema import UserError
 from core.rounds.answer.answer import Answer
-from core.rounds.answer.comparison import MAX_COMPARED, Row, comparison_rows, differences, stated
+from core.rounds.answer.comparison import MAX_COMPARED, Row, common_batches, comparison_rows, differences, stated
 from core.rounds.run import Run
 from core.rounds.show.compare_figures import comparison_figure
 from core.ui import charts, downloads, frame, registry, share
 from core.ui.card import label_badge, result_card
-from core.ui.navigation import link
+from core.ui.navigation import link, put
 from core.ui.tables import static_table
 from core.ui.words import plain
 
-ADDRESS = "compare"
+ADDRESS, AT = "compare", "at"
 COLUMNS = ("", "Run", "Machine", "Measured", "Targets", "Verdict")
 
 
@@ -46,13 +46,13 @@ def show() -> None:
             _back()
         return
     answers = [answer for answer in map(registry.answer_of, runs) if answer is not None]
-    rows = comparison_rows(runs, answers)
+    rows, batch = comparison_rows(runs, answers), _batch(answers)
     frame.show(
         f"{len(runs)} runs compared",
-        partial(_verdict, runs, answers),
+        partial(_verdict, runs, answers, batch),
         partial(_picture, runs, answers, rows),
         notes=partial(_table, runs, rows),
-        share=partial(_share, runs, answers, rows),
+        share=partial(_share, runs, answers, rows, batch),
     )
 
 
@@ -61,7 +61,7 @@ def _back() -> None:
 
 
 def _leave() -> None:
-    st.query_params.pop(ADDRESS, None)
+    put(**{ADDRESS: "", AT: ""})
 
 
 def _load(run_id: str) -> Run | None:
@@ -77,8 +77,26 @@ def _load(run_id: str) -> Run | None:
     return run
 
 
-def _verdict(runs: Sequence[Run], answers: Sequence[Answer]) -> None:
-    first, *more = stated(runs, answers)
+def _batch(answers: Sequence[Answer]) -> int | None:
+    """Return the batch of the address that all runs share; None for the crossover or the whole curve."""
+    named = st.query_params.get(AT, "")
+    return next((batch for batch in common_batches(answers) if str(batch) == named), None)
+
+
+def _choose(answers: Sequence[Answer], batch: int | None) -> None:
+    """Draw the choice of a batch, and put it into the address."""
+    options = [None, *common_batches(answers)]
+    st.selectbox(
+        "Compare at", options, index=options.index(batch), key="compare_at", width=240,
+        format_func=lambda size: "crossover or whole curve" if size is None else f"batch {size:,}",
+        on_change=lambda: put(**{AT: str(st.session_state["compare_at"] or "")}),
+    )  # fmt: skip
+
+
+def _verdict(runs: Sequence[Run], answers: Sequence[Answer], batch: int | None) -> None:
+    if not st.context.is_embedded and len(common_batches(answers)) > 1:
+        _choose(answers, batch)
+    first, *more = stated(runs, answers, batch)
     badges = [label_badge(label) for label in dict.fromkeys(run.label for run in runs)]
     result_card("Difference", badges, first, differences(runs) or ("Same network, targets, machine and pipeline.",),
                 more=more)  # fmt: skip
@@ -90,17 +108,18 @@ def _picture(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]
     charts.show("compare", partial(comparison_figure, runs, answers), alt, "comparison", border=False)
 
 
-def _share(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) -> None:
+def _share(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row], batch: int | None) -> None:
     """Draw the share panel: the link with the runs, the picture, and the comparison as JSON."""
     data = {
-        "difference": stated(runs, answers),
+        "difference": stated(runs, answers, batch),
         "runs": [row._asdict() | {"id": run.id} for row, run in zip(rows, runs, strict=True)],
     }
     files = downloads.study_files(
         "comparison", lambda: data, figure=partial(comparison_figure, runs, answers), rows=itemgetter("runs"),
         meaning="What the runs say and by how much they differ; each run's own file holds its rounds.",
     )  # fmt: skip
-    share.panel("comparison", {ADDRESS: ",".join(run.id for run in runs)}, files)
+    at = {} if batch is None else {AT: str(batch)}
+    share.panel("comparison", {ADDRESS: ",".join(run.id for run in runs)} | at, files)
 
 
 def _table(runs: Sequence[Run], rows: Sequence[Row]) -> None:

@@ -1,9 +1,9 @@
 """Runs beside each other: their differences, one sentence each, and a row for each run."""
 
 from core.rounds.answer.analyse import analyse
-from core.rounds.answer.comparison import LETTERS, MAX_COMPARED, comparison_rows, differences
+from core.rounds.answer.comparison import LETTERS, MAX_COMPARED, comparison_rows, differences, stated
 from core.rounds.run import Run
-from core.workload.spec import Pipeline, Target
+from core.workload.spec import Pipeline, Target, Workload
 from simulated.runs import make_environment, make_run, planned
 
 RUN = make_run(1)
@@ -52,3 +52,19 @@ def test_imported_points_say_what_is_not_known() -> None:
     assert (row.letter, row.machine, row.targets, row.day) == ("B", "unknown", "Xeon against Card", "2026-01-05")
     assert row.verdict == analyse(bare).verdict.sentence
     assert "B: unknown" in differences([RUN, bare])[0]
+
+
+def test_another_network_comes_last_and_is_not_set_against_the_first() -> None:
+    slower, other = make_run(2, slopes_ms=(0.04, 0.01), floors_ms=(0.6, 0.8)), make_run(3)
+    runs = (RUN, planned(other, workload=Workload(network="100-32-10")), slower)
+    first, last = stated(runs, [analyse(run) for run in runs])
+    assert first.startswith("C against A: the crossover is at batch 13 ")
+    assert last.startswith("B is of another network")
+
+
+def test_a_batch_can_be_chosen_and_a_clear_curve_is_said_as_a_whole() -> None:
+    one, two = make_run(4, floors_ms=(0.9, 0.4)), make_run(5, slopes_ms=(0.04, 0.01), floors_ms=(1.9, 0.4))
+    answers = [analyse(run) for run in (one, two)]
+    assert "from batch 1 to 1,024 " in stated((one, two), answers)[0]
+    assert "at batch 8 the speed-up is 2." in stated((one, two), answers, 8)[0]
+    assert "at batch 1,024 " in stated((one, two), answers, 7)[0]
