@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -157,7 +157,7 @@ def job_text(study: JobStudy, answer: JobAnswer) -> str:
     if answer.targets:
         output += ["", *table(COLUMNS, map(row, answer.targets))]
     if answer.cards:
-        output += ["", *table(CARD_COLUMNS, map(card_row, answer.cards))]
+        output += ["", *table(CARD_COLUMNS, card_rows(answer.cards))]
     rounds = 0 if study.sweep is None else len(study.sweep.rounds)
     output += ["", (
         f"{study.label.capitalize()}: the script once, its network in {counted(rounds, 'round')} of "
@@ -180,11 +180,17 @@ def _signed(extra: Bounds) -> str:
     return f"{sign}{duration(abs(extra.value))}" if extra.value else ""
 
 
-def card_row(card: Any) -> tuple[str | float | None, ...]:
-    if card.step_s is None:
-        return card.card, None, None, None, "", card.reason
-    step = card.step_s.times(1e3)
-    return card.card, step.value, step.low, step.high, duration(card.epoch_s.value), ""
+def card_rows(cards: Iterable[Any]) -> list[tuple[str | float | None, ...]]:
+    """Return one row per modelled card, and one per reason for those without a number."""
+    rows: list[tuple[str | float | None, ...]] = []
+    without: dict[str, list[str]] = {}
+    for card in cards:
+        if card.step_s is None:
+            without.setdefault(card.reason, []).append(card.card)
+            continue
+        step = card.step_s.times(1e3)
+        rows.append((card.card, step.value, step.low, step.high, duration(card.epoch_s.value), ""))
+    return rows + [(", ".join(names), None, None, None, "", reason) for reason, names in without.items()]
 
 
 def job_data(study: JobStudy, answer: JobAnswer) -> dict[str, Any]:

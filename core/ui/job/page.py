@@ -21,7 +21,7 @@ from core.studies.job.export import (
     CARD_COLUMNS,
     COLUMNS,
     PART_COLUMNS,
-    card_row,
+    card_rows,
     headline,
     job_data,
     job_text,
@@ -91,8 +91,9 @@ class Parts:
         if answer.targets:
             tables["Every target"] = partial(_table, [row(target) for target in answer.targets], COLUMNS, "targets")
         if answer.cards:
-            rows_of_cards = [card_row(card) for card in answer.cards]
-            tables["Modelled cards"] = partial(_table, rows_of_cards, (*CARD_COLUMNS[:-1], "why not"), "cards")
+            tables["Modelled cards"] = partial(
+                _table, card_rows(answer.cards), (*CARD_COLUMNS[:-1], "why not"), "cards"
+            )
         return tables
 
     def share(self) -> None:
