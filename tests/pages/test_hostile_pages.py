@@ -18,7 +18,7 @@ from core.hardware.catalogue import FILE_NAME, CardPrice, OwnCard, add_own
 from core.store import StoreError
 from core.studies.progress import Progress
 from core.ui import frame, menu
-from core.ui.css import STYLE
+from core.ui.css import IN_GROUP, STYLE
 from core.ui.history import page as history
 from core.ui.study_page import HTML as TICKER
 from simulated.pages import ended, keep, open_page, running, sweeping
@@ -35,7 +35,7 @@ TEXT_ONLY = {"options", "default", "id", "form_id", "page", "query_string", "alt
 """Fields of elements that no browser takes for Markdown."""
 TAGS = {"<b>", "</b>", "<br>", "<i>", "</i>", "<extra>", "</extra>"}
 """Tags that our charts write themselves."""
-OURS = {STYLE.strip(), TICKER.strip()}
+OURS = {STYLE.strip(), (STYLE + IN_GROUP).strip(), TICKER.strip()}
 """HTML of our own, with nothing from outside in it."""
 LINKS = {"link_open", "image", "html_inline", "html_block"}
 

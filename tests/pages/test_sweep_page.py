@@ -168,7 +168,7 @@ def test_a_bad_choice_gets_one_sentence_and_no_start() -> None:
         ("form_low", 2000, "2000 to 1024"),
         ("form_high", 70_000, "1 and 65,536"),
         ("form_mlp_width", 7, "8 to 16,384"),
-        ("form_threads_0", 0, "equal to 1"),
+        ("form_threads_0", 0, "at least 1"),
         ("form_threads_1", 1, "“CPU, 1 thread”"),
         ("form_budget", 1, "2 and 86,400"),
         ("form_step_width", 0.0, "step time interval"),

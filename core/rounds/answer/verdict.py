@@ -13,7 +13,7 @@ from core.analysis.numerics import runs
 from core.base.evidence import MAX_TARGETS, Warning
 from core.base.numbers import number, percent, rounded
 from core.base.text import sentence_case
-from core.rounds.answer.answer import Band, Boundary, CellStats, Crossover, Fastest, Fit, Lead, Machine, Verdict
+from core.rounds.answer.answer import Answer, Band, Boundary, CellStats, Crossover, Fastest, Fit, Lead, Machine, Verdict
 from core.rounds.answer.crossover import Crossing, Curve, changes_too_often, find_crossings, find_lead
 from core.rounds.answer.reliability import distinct, disturbances, few_processes
 from core.rounds.run import Run
@@ -285,23 +285,35 @@ def _said(run: Run, fit: Fit | None, cells: tuple[CellStats, ...]) -> tuple[str,
         return "too_few_batches", f"{name}: {count} measured; fixed cost and cost per sample take three."
     if not fit.trusted:
         return "not_trusted", f"{name}: no fixed cost and cost per sample to rely on. {fit.note}"
-    floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, "ms", "a step")
-    slope = _with_bounds(1000 * fit.slope_ms, _us(fit.slope_low_ms), _us(fit.slope_high_ms), "µs", "a sample")
-    if floor is None or slope is None:
+    if fit.floor_low_ms is None or fit.floor_high_ms is None or fit.slope_low_ms is None or fit.slope_high_ms is None:
         return "no_interval", f"{name}: step times too few or too scattered for a fixed cost and a cost per sample."
-    shares = [share for batch in (cells[0].batch, cells[-1].batch) if (share := _share(fit, batch)) is not None]
-    share = f"; of a step, {' and '.join(shares)} is fixed cost" if shares else ""
-    return "floor_and_slope", f"{name}: a fixed cost of {floor} and {slope}{share}."
+    floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms)
+    return "floor_and_slope", f"{name}: each step has a fixed cost of {floor}."
 
 
-def _us(ms: float | None) -> float | None:
-    return None if ms is None else 1000 * ms
+def sample_line(answer: Answer) -> str:
+    """Say what each sample of the only target costs, and which share of a step is fixed; empty where nothing is known.
+
+    It stands below the verdict, whose one number is the fixed cost.
+    """
+    fit = answer.fits[0]
+    if (
+        answer.verdict.reason != "floor_and_slope"
+        or fit is None
+        or fit.slope_low_ms is None
+        or fit.slope_high_ms is None
+    ):
+        return ""
+    slope = _with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms)
+    ends = (answer.cells[0].batch, answer.cells[-1].batch)
+    shares = [share for batch in ends if (share := _share(fit, batch)) is not None]
+    of_step = f" Of a step, {' and '.join(shares)} is fixed cost." if shares else ""
+    return f"Each sample adds {slope}.{of_step}"
 
 
-def _with_bounds(value: float, low: float | None, high: float | None, unit: str, what: str) -> str | None:
-    if low is None or high is None:
-        return None
-    return f"{number(value)} {unit} {what} (95 % interval {number(low)} to {number(high)})"
+def _with_bounds(ms: float, low_ms: float, high_ms: float) -> str:
+    scale, unit = (1.0, "ms") if ms >= 0.1 else (1000.0, "µs")
+    return f"{number(scale * ms)} {unit} (95 % interval {number(scale * low_ms)} to {number(scale * high_ms)})"
 
 
 def _share(fit: Fit, batch: int) -> str | None:

@@ -26,7 +26,7 @@ from core.rounds.answer.loop import loop_lines
 from core.rounds.answer.more_time import next_step
 from core.rounds.answer.reliability import distinct, output_difference, output_difference_lines
 from core.rounds.answer.split import split_fields, split_lines, together
-from core.rounds.answer.verdict import band_words
+from core.rounds.answer.verdict import band_words, sample_line
 from core.rounds.ran_as import RanAs, ran_as, ran_line
 from core.rounds.run import Cell, Run
 
@@ -325,6 +325,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
     ]
     lines = [
         answer.verdict.sentence,
+        *filter(None, (sample_line(answer),)),
         *look_lines(run, answer),
         *ran_line(run),
         *output_difference_lines(run),

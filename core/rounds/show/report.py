@@ -23,6 +23,7 @@ from core.rounds.answer.energy import energy_of
 from core.rounds.answer.loop import loop_lines, loop_notes
 from core.rounds.answer.more_time import next_step
 from core.rounds.answer.reliability import output_difference_lines
+from core.rounds.answer.verdict import sample_line
 from core.rounds.ran_as import ran_line, ran_words
 from core.rounds.run import OUTCOMES, STOPS, Run
 from core.rounds.show.export import CellRow, all_warnings, card_lines, cell_rows
@@ -60,7 +61,7 @@ def origin(run: Run) -> str:
 
 def conclusions(run: Run, answer: Answer) -> list[str]:
     """Return the lines below the verdict: from where one target is faster by the margin, and the next step."""
-    lines = []
+    lines = [sample_line(answer)]
     lead = answer.verdict.lead
     if lead is not None and lead.low is not None and lead.high is not None:
         faster = f"{sentence_case(run.name_of(lead.target))} at least {number(100 * lead.margin)} % faster"

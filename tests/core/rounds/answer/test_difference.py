@@ -59,8 +59,8 @@ def test_without_a_crossover_in_both_the_speed_ups_are() -> None:
 def test_of_single_targets_the_step_times_are() -> None:
     slow, fast = make_run(1, floors_ms=(0.6,), slopes_ms=(0.04,)), make_run(2, floors_ms=(0.3,), slopes_ms=(0.02,))
     (sentence,) = said(slow, fast)
-    assert "step takes 0.5" in sentence
-    assert sentence.endswith("(clear).")
+    assert "a step takes 0.496 to 0.508 times" in sentence
+    assert "clear at each of them" in sentence
 
 
 def test_nothing_is_claimed_without_an_interval_or_a_batch_in_common() -> None:

@@ -12,6 +12,7 @@ from core.base.evidence import Block, Process
 from core.rounds.answer.analyse import analyse
 from core.rounds.answer.answer import Fit
 from core.rounds.answer.fastest import fastest
+from core.rounds.answer.verdict import sample_line
 from core.rounds.run import Cell, Round, Run
 from core.rounds.show.export import verdict_data, verdict_text
 from simulated.simulation import Curve
@@ -173,15 +174,16 @@ def test_text_has_the_bands_and_the_table_against_the_baseline() -> None:
 
 
 def test_one_target_has_floor_slope_and_share_or_no_claim() -> None:
-    verdict = analyse(run_of((CPU,))).verdict
-    assert (verdict.kind, verdict.reason) == ("single", "floor_and_slope")
-    assert "cost of 0.2" in verdict.sentence
-    assert "95 % interval" in verdict.sentence
-    assert "batch 256 (" in verdict.sentence
+    answer = analyse(run_of((CPU,)))
+    assert (answer.verdict.kind, answer.verdict.reason) == ("single", "floor_and_slope")
+    assert "cost of 0.2" in answer.verdict.sentence
+    assert "95 % interval" in answer.verdict.sentence
+    assert "batch 256 (" in sample_line(answer)
     run = run_of((CPU,))
     few = run.model_copy(update={"rounds": tuple(item for item in run.rounds if item.batch <= 2)})
     assert analyse(few).verdict.reason == "too_few_batches"
     assert "interval" not in analyse(few).verdict.sentence
+    assert sample_line(analyse(few)) == ""
 
 
 @pytest.mark.parametrize("q", [1.0, 2.0, 4.0])
