@@ -20,12 +20,12 @@ def test_cold_deep_link_opens_the_run_inside_the_frame(own_server: str, open_tab
     """Check the first request, before which the server knows of no page."""
     run = make_run(1)
     page = open_tab(f"{own_server}/crossover?run={run.id}")
-    expect(page.get_by_role("heading", name=run.name)).to_be_visible()
+    expect(page.get_by_text(run.name).first).to_be_visible()
     expect(page.get_by_role("link", name="History")).to_be_visible()
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
     assert page.url.endswith(f"/crossover?run={run.id}")
     page.reload()
-    expect(page.get_by_role("heading", name=run.name)).to_be_visible()
+    expect(page.get_by_text(run.name).first).to_be_visible()
     page.get_by_role("link", name="History", exact=True).click()
     expect(page.get_by_role("heading", name="History")).to_be_visible()
 
