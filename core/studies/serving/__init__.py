@@ -1,0 +1,1 @@
+"""Serving: requests that come one by one, batched as they come, under a promised latency."""
