@@ -9,24 +9,28 @@ and two calls agree. Checked against M/M/1, M/D/1 and Inoue's bound for dynamic 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from core.analysis.numerics import Array
+from core.analysis.statistics import CONFIDENCE, normal_quantile
 
-LANES = 64
+LANES = 128
 """Servers that are played at once."""
-BATCHES, MOST_REQUESTS = 1_000, 16_000
-"""Batches per server, about, and the most requests: the p99 of a known queue then errs by 1 to 2 % up to 0.7 of
-saturation, and by up to 15 % at 0.9 without batching (a test)."""
-RUN_UP = 0.2
+BATCHES, MOST_REQUESTS = 500, 6_000
+"""Batches per server, about, and the most requests: the p99 of a known queue then errs by 1 to 4 % up to 0.7 of
+saturation, and by up to 10 % at 0.9 without batching (a test)."""
+RUN_UP = 0.25
 """Share of a server's first requests that are left out: it starts empty."""
 LOADS = (0.02, 0.15, 0.35, 0.55, 0.75, 0.88, 0.95, 0.98)
 """Rates at which latencies are computed, as shares of the rate at which the server saturates."""
 REFINEMENTS = 5
 """Halvings of the interval in which the limit is crossed: its end is then known to 0.4 % of saturation or better."""
+NEAR = (0.85, 1.1)
+"""Range about an expected capacity in which it is looked for first."""
 TAIL_POINTS = 1_000
 
 
@@ -44,9 +48,8 @@ class Batching:
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Mean step time (ms) by batch size, rising, and the spread of single steps about it.
-
-    ``tails`` holds relative step times with a mean of 1, as a row of quantiles for each of ``tail_batches``.
+    """Step time (ms) by batch size, rising, and single steps relative to it, as a row of quantiles for each of
+    ``tail_batches``.
     """
 
     batches: Array
@@ -55,17 +58,32 @@ class StepTimes:
     tails: Array
 
     @classmethod
-    def of(cls, batches: Array, ms: Array, singles: dict[int, Array] | None = None) -> StepTimes:
-        """Return step times with the spread of ``singles``, latencies of single steps (ms) by batch; without: none."""
+    def of(cls, batches: Array, ms: Array, singles: Mapping[int, Array] | None = None, side: int = 0) -> StepTimes:
+        """Return step times with the spread of ``singles``, relative latencies of single steps by batch; none without.
+
+        With ``side`` 1 or −1 each quantile is the upper or lower end of its 95 % interval, by order statistics.
+        """
         levels = (np.arange(TAIL_POINTS) + 0.5) / TAIL_POINTS
-        rows = {batch: np.quantile(values / values.mean(), levels) for batch, values in (singles or {}).items()}
+        rows = {}
+        for batch, values in (singles or {}).items():
+            shift = side * normal_quantile((1 + CONFIDENCE) / 2) * np.sqrt(levels * (1 - levels) / len(values))
+            rows[batch] = np.quantile(values, np.clip(levels + shift, 0, 1))
         rows = rows or {1: np.ones(TAIL_POINTS)}
-        tails = np.array([row / row.mean() for row in rows.values()])
-        return cls(np.asarray(batches, float), np.asarray(ms, float), np.array(list(rows), float), tails)
+        return cls(
+            np.asarray(batches, float), np.asarray(ms, float), np.array(list(rows), float), np.array([*rows.values()])
+        )
 
     def of_batch(self, batch: Array) -> Array:
-        """Return the mean step time (ms) at each batch size, interpolated over the logarithms."""
+        """Return the step time (ms) at each batch size, interpolated over the logarithms."""
         return np.asarray(np.exp(np.interp(np.log(batch), np.log(self.batches), np.log(self.ms))))
+
+    def tail_of(self, batch: Array) -> Array:
+        """Return for each batch size the row of the nearest batch with a spread."""
+        return np.abs(np.log(batch)[:, None] - np.log(self.tail_batches)[None, :]).argmin(axis=1)
+
+    def mean_ms(self, batch: Array) -> Array:
+        """Return the mean time (ms) of single steps at each batch size."""
+        return np.asarray(self.of_batch(batch) * self.tails.mean(axis=1)[self.tail_of(batch)])
 
 
 @cache
@@ -83,7 +101,7 @@ def _gaps(burstiness: float, lanes: int, requests: int) -> Array:
 def usual_batch(steps: StepTimes, batching: Batching, rate_per_s: float) -> float:
     """Return the batch size at which requests come as fast as instances without a pause serve them, at least 1."""
     sizes = np.arange(1, batching.max_batch + 1, dtype=float)
-    keeps_up = 1000 * batching.instances * sizes >= rate_per_s * steps.of_batch(sizes)
+    keeps_up = 1000 * batching.instances * sizes >= rate_per_s * steps.mean_ms(sizes)
     return float(sizes[keeps_up.argmax()]) if keeps_up.any() else float(batching.max_batch)
 
 
@@ -91,14 +109,15 @@ def latencies_ms(steps: StepTimes, batching: Batching, rate_per_s: float) -> Arr
     """Return latencies from arrival to the end of the batch, of requests that come at ``rate_per_s``."""
     lanes, most = LANES, batching.max_batch
     doublings = round(math.log2(usual_batch(steps, batching, rate_per_s)))
-    requests = min(MOST_REQUESTS, BATCHES * 2**doublings)
+    load = min(0.99, rate_per_s / saturation_per_s(steps, batching))
+    slow = round(1 / (1 - load))  # near saturation a queue forgets its start slowly
+    requests = min(MOST_REQUESTS, BATCHES * max(2**doublings, slow))
     arrivals = _gaps(batching.burstiness, lanes, requests) * (1000 / rate_per_s)
     apart = 2 * float(arrivals.max()) + 1.0
     flat = (arrivals + apart * np.arange(lanes)[:, None]).ravel()
     sizes = np.arange(1, most + 1, dtype=float)
     ms_of = np.concatenate([[0.0], steps.of_batch(sizes)])
-    distances = np.abs(np.log(sizes)[:, None] - np.log(steps.tail_batches)[None, :])
-    row_of = np.concatenate([[0], distances.argmin(axis=1)])
+    row_of = np.concatenate([[0], steps.tail_of(sizes)])
     rng = np.random.default_rng(11)
     lane, head = np.arange(lanes), np.zeros(lanes, dtype=int)
     free = np.zeros((lanes, batching.instances))
@@ -134,7 +153,7 @@ def latencies_ms(steps: StepTimes, batching: Batching, rate_per_s: float) -> Arr
 def saturation_per_s(steps: StepTimes, batching: Batching) -> float:
     """Return the rate that no queue survives: that of the best batch on every instance, without a pause."""
     sizes = np.arange(1, batching.max_batch + 1, dtype=float)
-    return float(1000 * batching.instances * (sizes / steps.of_batch(sizes)).max())
+    return float(1000 * batching.instances * (sizes / steps.mean_ms(sizes)).max())
 
 
 def latency_quantile_ms(steps: StepTimes, batching: Batching, rate_per_s: float, level: float) -> float:
@@ -157,29 +176,40 @@ class LatencyCurve:
     @classmethod
     def of(cls, steps: StepTimes, batching: Batching, level: float) -> LatencyCurve:
         rates = saturation_per_s(steps, batching) * np.array(LOADS)
-        return cls(steps, batching, level, rates, np.array([cls._ms(steps, batching, rate, level) for rate in rates]))
-
-    @staticmethod
-    def _ms(steps: StepTimes, batching: Batching, rate: float, level: float) -> float:
-        return latency_quantile_ms(steps, batching, float(rate), level)
+        latency_ms = [latency_quantile_ms(steps, batching, float(rate), level) for rate in rates]
+        return cls(steps, batching, level, rates, np.array(latency_ms))
 
     def capacity_per_s(self, limit_ms: float) -> float:
         """Return the largest rate at which the latency stays within ``limit_ms``; 0 if it does at none."""
         kept = np.flatnonzero(self.ms <= limit_ms)
         if not kept.size:
             return 0.0
-        low = float(self.rates_per_s[kept[-1]])
-        at = kept[-1] + 1
-        high = float(self.rates_per_s[at]) if at < len(self.ms) else saturation_per_s(self.steps, self.batching)
-        for _ in range(REFINEMENTS):
-            middle = (low + high) / 2
-            if self._ms(self.steps, self.batching, middle, self.level) <= limit_ms:
-                low = middle
-            else:
-                high = middle
-        return (low + high) / 2
+        ends = (*self.rates_per_s, saturation_per_s(self.steps, self.batching))
+        return _crossing(self.steps, self.batching, limit_ms, self.level, ends[kept[-1]], ends[kept[-1] + 1])
 
 
-def capacity_per_s(steps: StepTimes, batching: Batching, limit_ms: float, level: float) -> float:
-    """Return the largest request rate whose latency at ``level`` stays within ``limit_ms``; 0 if there is none."""
+def capacity_per_s(
+    steps: StepTimes, batching: Batching, limit_ms: float, level: float, near: float | None = None
+) -> float:
+    """Return the largest request rate whose latency at ``level`` stays within ``limit_ms``; 0 if there is none.
+
+    ``near`` is about the share of saturation at which that rate lies, if it is known: it is looked for there first.
+    """
+    most = saturation_per_s(steps, batching)
+    if near is not None and latency_quantile_ms(steps, batching, NEAR[0] * near * most, level) <= limit_ms:
+        high = min(1.0, NEAR[1] * near) * most
+        if latency_quantile_ms(steps, batching, high, level) > limit_ms:
+            return _crossing(steps, batching, limit_ms, level, NEAR[0] * near * most, high)
     return LatencyCurve.of(steps, batching, level).capacity_per_s(limit_ms)
+
+
+def _crossing(
+    steps: StepTimes, batching: Batching, limit_ms: float, level: float, low_per_s: float, high_per_s: float
+) -> float:
+    for _ in range(REFINEMENTS):
+        middle = (low_per_s + high_per_s) / 2
+        if latency_quantile_ms(steps, batching, middle, level) <= limit_ms:
+            low_per_s = middle
+        else:
+            high_per_s = middle
+    return (low_per_s + high_per_s) / 2

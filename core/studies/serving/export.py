@@ -1,0 +1,124 @@
+"""A predicted service in sentences, verdict first, and as one JSON object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.base.numbers import number, table
+from core.base.text import sentence_case
+from core.rounds.run import Run
+from core.studies.batch.shapes import Quantity
+from core.studies.serving.prediction import Pays, ServingAnswer
+
+ASSUMED = "Tail assumed: the sweep timed too few steps singly, so each is taken to last as long as the others."
+PREDICTED = "Instances are taken not to slow each other, and network and clients to cost nothing."
+
+
+def sentences(answer: ServingAnswer) -> tuple[str, ...]:
+    """Return what each target carries, from which rate it takes another one, and from which rate it pays."""
+    return (verdict(answer), *_needed(answer), *(_pays(answer, pays) for pays in answer.pays))
+
+
+def verdict(answer: ServingAnswer) -> str:
+    """Return the verdict: the largest request rate of every target within the limit."""
+    promise = answer.service.promise
+    parts = [f"{rate_words(t.capacity_per_s)} on {t.title}" for t in answer.targets if t.capacity_per_s.value]
+    lines = [f"Predicted at {promise}: {', '.join(parts)}."] if parts else []
+    missed = [target for target in answer.targets if not target.capacity_per_s.value]
+    lines += [
+        f"Even a lone request misses {promise} on {target.title}: it takes {number(target.alone_ms)} ms."
+        for target in missed
+    ]
+    return " ".join(lines)
+
+
+def rate_words(rate: Quantity) -> str:
+    """Return a rate with its interval, as in ``139 requests/s (120 to 155)``."""
+    if rate.low is None or rate.high is None:
+        return f"about {number(rate.value)} requests/s (no interval)"
+    return f"{number(rate.value)} requests/s ({number(rate.low)} to {number(rate.high)})"
+
+
+def _needed(answer: ServingAnswer) -> tuple[str, ...]:
+    """Return which target carries most, where several are compared and that is clear."""
+    if len(answer.targets) < 2:
+        return ()
+    first, *others = sorted(answer.targets, key=lambda target: -target.capacity_per_s.value)
+    low = first.capacity_per_s.low
+    highs = [target.capacity_per_s.high for target in others]
+    if low is None or any(high is None or high >= low for high in highs):
+        return ("Which of them carries most is not clear.",)
+    second = others[0]
+    if not second.capacity_per_s.value:
+        return ()
+    return (f"Above {rate_words(second.capacity_per_s)} it takes {first.title}, or a second server.",)
+
+
+def _pays(answer: ServingAnswer, pays: Pays) -> str:
+    base, other = (next(t for t in answer.targets if t.index == index) for index in (pays.base, pays.other))
+    assert base.price is not None
+    assert other.price is not None
+    prices, server = f"At {base.price.amount} and {other.price.amount}", f"a server on {other.title}"
+    if pays.rate_per_s is None and pays.low is None:
+        return f"{prices}, {server} pays at no request rate."
+    if pays.rate_per_s == pays.high == 0:
+        return f"{prices}, {server} pays from the first request on."
+    if pays.rate_per_s is None or pays.low is None or pays.high is None:
+        return f"{prices}, it is not clear from which request rate {server} pays."
+    return f"{prices}, {server} pays from {rate_words(Quantity(pays.rate_per_s, pays.low, pays.high))}."
+
+
+def notes(answer: ServingAnswer) -> tuple[str, ...]:
+    """Return what the prediction leaves out and what its tail rests on."""
+    counts = [target.singles for target in answer.targets]
+    tail = ASSUMED if not min(counts) else f"The tail is that of {min(counts):,} single steps or more per target."
+    return (PREDICTED, tail)
+
+
+def serving_text(run: Run, answer: ServingAnswer) -> list[str]:
+    """Return the verdict and a table of latency by request rate for every target, as lines."""
+    lines = [*sentences(answer), ""]
+    for target in answer.targets:
+        rows = [(number(rate), number(ms)) for rate, ms in zip(target.curve.rates_per_s, target.curve.ms, strict=True)]
+        lines += [
+            f"{sentence_case(target.title)}:",
+            *table(("requests/s", f"p{answer.service.percentile} ms"), rows),
+            "",
+        ]
+    return [*lines, *notes(answer), f"Step times are {run.label}: {run.name}"]
+
+
+def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
+    """Return the answer as JSON: capacities with intervals, curves, and from which rate a target pays."""
+    return {
+        "run": run.id,
+        "label": f"predicted from {run.label} step times",
+        "service": answer.service.model_dump(mode="json"),
+        "sentences": list(sentences(answer)),
+        "targets": [
+            {
+                "target": target.name,
+                "capacity_per_s": _bounds(target.capacity_per_s),
+                "lone_request_ms": target.alone_ms,
+                "single_steps": target.singles,
+                "rates_per_s": [float(rate) for rate in target.curve.rates_per_s],
+                "latency_ms": [float(ms) for ms in target.curve.ms],
+            }
+            for target in answer.targets
+        ],
+        "pays": [
+            {
+                "base": run.target_names[pays.base],
+                "other": run.target_names[pays.other],
+                "rate_per_s": pays.rate_per_s,
+                "low": pays.low,
+                "high": pays.high,
+            }
+            for pays in answer.pays
+        ],
+        "notes": list(notes(answer)),
+    }
+
+
+def _bounds(rate: Quantity) -> dict[str, float | None]:
+    return {"value": rate.value, "low": rate.low, "high": rate.high}

@@ -1,0 +1,101 @@
+"""Charts of a predicted service: latency over request rate on every target, and the cost of a million requests."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from core.analysis.numerics import Array
+from core.base.numbers import number
+from core.base.text import sentence_case
+from core.figures.marks import Span, add_level, add_spans
+from core.figures.style import TARGET_LOOKS, frame, literal, log_axis, log_range, name_legend, name_rows, short
+from core.rounds.run import Run
+from core.rounds.show.figures import workload_line
+from core.studies.serving.export import notes, rate_words
+from core.studies.serving.prediction import ServingAnswer, TargetService
+
+LEAST_SHARE = 20.0
+"""Rates are drawn down to this part of the smallest capacity."""
+COST_POINTS = 400
+
+
+def latency_figure(run: Run, answer: ServingAnswer) -> go.Figure:
+    """Draw the promised percentile of latency over the request rate, with the limit and every target's capacity."""
+    figure, service = go.Figure(), answer.service
+    names, spans, rates, values = list[str](), list[Span](), list[float](), [service.limit_ms]
+    for target in answer.targets:
+        look, name = TARGET_LOOKS[target.index], literal(short(sentence_case(target.title), 48))
+        kept = target.curve.ms <= 20 * max(service.limit_ms, target.alone_ms)
+        x, y = target.curve.rates_per_s[kept], target.curve.ms[kept]
+        rates, values = [*rates, *x], [*values, *y]
+        hover = [f"{number(rate)} requests/s: {number(ms)} ms" for rate, ms in zip(x, y, strict=True)]
+        figure.add_scatter(
+            x=x.tolist(), y=y.tolist(), mode="lines+markers", name=f"{name} (predicted)", line=look.line("modelled"),
+            marker=look.marker("modelled"), customdata=hover,
+            hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
+        )  # fmt: skip
+        names.append(f"{name} (predicted)")
+        capacity = target.capacity_per_s
+        if capacity.value:
+            words = f"{short(target.title, 24)}: {rate_words(capacity)}"
+            spans.append(Span(capacity.value, capacity.low, capacity.high, words, look.colour, "dot"))
+    bounds = log_range(rates or [1.0], 0.03)
+    rows = add_spans(figure, spans, bounds)
+    add_level(figure, service.limit_ms)
+    figure.update_xaxes(log_axis("Requests per second", bounds))
+    figure.update_yaxes(log_axis(f"Latency, p{service.percentile} (ms)", log_range(values)))
+    name_legend(figure, names)
+    foot = [*notes(answer), "Dotted across: the limit. Upright: capacity with its 95 % interval."]
+    title = f"Latency by request rate (p{service.percentile})"
+    return frame(
+        figure, title, [workload_line(run), service_words(answer)], foot, run,
+        legend_rows=name_rows(names), label_rows=rows,
+    )  # fmt: skip
+
+
+def service_words(answer: ServingAnswer) -> str:
+    """Return the batcher's settings in one line."""
+    service = answer.service
+    instances = f", {service.instances} instances" if service.instances > 1 else ""
+    bursts = "" if service.burstiness == 1 else f", burstiness {service.burstiness:g}"
+    return f"Largest batch {service.max_batch:,}, delay {service.max_delay_ms:g} ms{instances}{bursts}"
+
+
+def cost_figure(run: Run, answer: ServingAnswer) -> go.Figure:
+    """Draw the cost of a million requests over the request rate, with whole servers of every priced target."""
+    figure, names, spans = go.Figure(), list[str](), list[Span]()
+    priced = [target for target in answer.targets if target.price is not None and target.capacity_per_s.value]
+    most = 3 * max(target.capacity_per_s.value for target in priced)
+    least = min(target.capacity_per_s.value for target in priced) / LEAST_SHARE
+    rates, values = np.geomspace(least, most, COST_POINTS), list[float]()
+    for target in priced:
+        look, name = TARGET_LOOKS[target.index], literal(short(sentence_case(target.title), 48))
+        costs = _costs(target, rates)
+        values += costs
+        figure.add_scatter(
+            x=rates.tolist(), y=costs, mode="lines", name=f"{name} (predicted)", line=look.line("modelled"),
+            hovertemplate=f"<b>{name}</b><br>%{{x:.3s}} requests/s: %{{y:.3g}}<extra></extra>",
+        )  # fmt: skip
+        names.append(f"{name} (predicted)")
+    bounds = log_range(rates, 0.0)
+    for pays in answer.pays:
+        if pays.rate_per_s and pays.low and pays.high and bounds[0] < pays.rate_per_s < bounds[1]:
+            title = short(next(t.title for t in answer.targets if t.index == pays.other), 24)
+            words = f"{title} pays from {number(pays.rate_per_s)}"
+            spans.append(Span(pays.rate_per_s, pays.low, pays.high, words, TARGET_LOOKS[pays.other].colour, "solid"))
+    rows = add_spans(figure, spans, bounds)
+    currency = priced[0].price.currency if priced[0].price is not None else ""
+    figure.update_xaxes(log_axis("Requests per second", bounds))
+    figure.update_yaxes(log_axis(f"Cost of a million requests ({currency})", log_range(values)))
+    name_legend(figure, names)
+    shown = "; ".join(f"{t.title} at {t.price.amount}" for t in priced if t.price is not None)
+    return frame(
+        figure, "Cost of a million requests by rate", [workload_line(run), f"Your prices: {shown}."],
+        [f"As many whole servers as keep {answer.service.promise}.", *notes(answer)], run,
+        legend_rows=name_rows(names), label_rows=rows,
+    )  # fmt: skip
+
+
+def _costs(target: TargetService, rates: Array) -> list[float]:
+    return [target.cost_per_million(float(rate), target.capacity_per_s.value) for rate in rates]

@@ -1,0 +1,186 @@
+"""Prediction of what a sweep's targets serve: the request rate that each carries at a latency, and which pays.
+
+Step times and their intervals are the sweep's; single steps, which the workers time whenever they prepare a batch, give
+the spread that makes the tail. Batches between measured ones are interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.analysis.numerics import Array
+from core.base.money import SECONDS_AN_HOUR
+from core.base.schema import UserError
+from core.rounds.answer.answer import Answer
+from core.rounds.run import Run
+from core.studies.batch.shapes import Price, Quantity, check_prices
+from core.studies.batch.times import StepCurve, step_curve
+from core.studies.serving.queue import LatencyCurve, StepTimes, capacity_per_s, latency_quantile_ms, saturation_per_s
+from core.studies.serving.service import Service
+
+FEWEST_SINGLES = 100
+"""Fewest single steps of a batch size that show a 99th percentile."""
+MOST_SERVERS = 1_000
+"""Most servers of one target that are counted when two prices are compared."""
+MILLION = 1_000_000
+TRAINING = (
+    "This run measured training; a server computes no gradients. Sweep the same network for inference first: "
+    "`python -m core sweep --mode infer`, or Mode on the page Sweep."
+)
+
+
+@dataclass(frozen=True)
+class TargetService:
+    """One target's service.
+
+    Attributes:
+        capacity_per_s: Largest request rate within the limit; 0 if even a lone request misses it.
+        alone_ms: Latency of lone requests at the promised percentile.
+        singles: Number of single steps behind the tail; 0 if it is assumed to have none.
+    """
+
+    index: int
+    name: str
+    title: str
+    curve: LatencyCurve
+    capacity_per_s: Quantity
+    alone_ms: float
+    singles: int
+    price: Price | None
+
+    def cost_per_million(self, rate_per_s: float, capacity_per_s: float) -> float:
+        """Return the price of a million requests that come at that rate, on as many servers as that takes."""
+        assert self.price is not None
+        servers = math.ceil(rate_per_s / capacity_per_s)
+        return MILLION * self.price.per_hour * servers / (rate_per_s * SECONDS_AN_HOUR)
+
+
+@dataclass(frozen=True)
+class Pays:
+    """From which request rate ``other`` costs less than ``base``; None if it does at none, or not clearly."""
+
+    base: int
+    other: int
+    rate_per_s: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class ServingAnswer:
+    """Answer on serving a run's targets. ``pays`` compares each priced target with the first priced one."""
+
+    service: Service
+    targets: tuple[TargetService, ...]
+    pays: tuple[Pays, ...]
+    label: str
+
+
+def serving_answer(run: Run, answer: Answer, service: Service, prices: Sequence[Price] = ()) -> ServingAnswer:
+    """Return what each target of a finished inference sweep carries. Raises UserError where the run cannot tell."""
+    if run.plan is None:
+        raise UserError(
+            "Only points were imported for this run; without its plan nobody knows if they are of inference."
+        )
+    if run.plan.workload.training:
+        raise UserError(TRAINING)
+    if run.plan.workload.lengths:
+        raise UserError("This run has inputs of several lengths; serving is predicted for inputs of one length.")
+    check_prices(prices, run.target_names)
+    targets = []
+    for index, fit in enumerate(answer.fits):
+        cells = [cell for cell in answer.cells if cell.target == index]
+        curve = step_curve(cells, fit, run.label)
+        if curve is not None:
+            price = next((price for price in prices if price.target == run.target_names[index]), None)
+            targets.append(_service_of(run, index, curve, {c.batch: c.step_ms for c in cells}, service, price))
+    if not targets:
+        raise UserError("No batch size was measured, so nothing is known of serving.")
+    priced = [target for target in targets if target.price is not None]
+    return ServingAnswer(service, tuple(targets), tuple(_pays(priced[0], other) for other in priced[1:]), run.label)
+
+
+def _service_of(
+    run: Run, index: int, curve: StepCurve, step_ms: dict[int, float], service: Service, price: Price | None
+) -> TargetService:
+    largest = int(curve.batches[-1])
+    if service.max_batch > largest:
+        raise UserError(
+            f"{run.names[index]} was measured up to batch {largest:,}; choose at most that, or sweep further."
+        )
+    singles = singles_of(run, index, step_ms)
+    middle = StepTimes.of(curve.batches, np.exp(curve.logs), singles)
+    latency = LatencyCurve.of(middle, service.batching, service.level)
+    value = latency.capacity_per_s(service.limit_ms)
+    bounds = _bounds(curve, singles, service, value / saturation_per_s(middle, service.batching))
+    return TargetService(
+        index, run.target_names[index], run.names[index], latency, Quantity(value, *bounds),
+        latency_quantile_ms(middle, service.batching, float(latency.rates_per_s[0]), service.level),
+        sum(map(len, singles.values())), price,
+    )  # fmt: skip
+
+
+def singles_of(run: Run, target: int, step_ms: dict[int, float]) -> dict[int, Array]:
+    """Return latencies of single steps over the batch's step time, by batch, of batches that have enough of them.
+
+    Neighbouring batches are pooled until each pool has enough; none if all together are too few.
+    """
+    pools: dict[int, list[float]] = {}
+    waiting: list[float] = []
+    for batch in sorted(step_ms):
+        setups = (setup for setup in run.setups if setup.target == target and setup.batch == batch)
+        waiting += [ms / step_ms[batch] for setup in setups for ms in setup.latency_ms]
+        if len(waiting) >= FEWEST_SINGLES:
+            pools[batch], waiting = waiting, []
+    if pools and waiting:
+        pools[max(pools)] += waiting
+    return {batch: np.array(values) for batch, values in pools.items()}
+
+
+def _bounds(
+    curve: StepCurve, singles: dict[int, Array], service: Service, load: float
+) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of the capacity: that of all step times, and of the tail, at their ends at once."""
+    used = curve.batches <= service.max_batch
+    if not np.isfinite(curve.below[used]).all() or not np.isfinite(curve.above[used]).all():
+        return None, None
+    ends = []
+    for side, apart in ((1, curve.above), (-1, curve.below)):
+        shift = side * np.where(np.isfinite(apart), apart, 0.0)
+        steps = StepTimes.of(curve.batches, np.exp(curve.logs + shift), singles, side)
+        ends.append(capacity_per_s(steps, service.batching, service.limit_ms, service.level, load or None))
+    return ends[0], ends[1]
+
+
+def _pays(base: TargetService, other: TargetService) -> Pays:
+    mine, theirs = base.capacity_per_s, other.capacity_per_s
+    value = pays_from(base, mine.value, other, theirs.value)
+    if None in (mine.low, mine.high, theirs.low, theirs.high):
+        return Pays(base.index, other.index, value, None, None)
+    early = pays_from(base, mine.low or 0.0, other, theirs.high or 0.0)
+    late = pays_from(base, mine.high or 0.0, other, theirs.low or 0.0)
+    return Pays(base.index, other.index, value, early, late)
+
+
+def pays_from(base: TargetService, base_per_s: float, other: TargetService, other_per_s: float) -> float | None:
+    """Return the smallest rate at which ``other`` costs less, at these capacities; None if at none.
+
+    Costs rise by whole servers, so that rate is one at which another server of ``base`` is needed (0: from the first
+    request on).
+    """
+    assert base.price is not None
+    assert other.price is not None
+    if not other_per_s:
+        return None
+    if not base_per_s:
+        return 0.0
+    for servers in range(MOST_SERVERS):
+        rate = servers * base_per_s
+        others = math.floor(rate / other_per_s) + 1
+        if others * other.price.per_hour < (servers + 1) * base.price.per_hour:
+            return rate
+    return None
