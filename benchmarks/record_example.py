@@ -38,7 +38,7 @@ from core.studies.noise.kind import GRADIENT_NOISE
 from core.studies.noise.record import NoisePlan
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import PipelinePlan
-from core.studies.registry import DATA, load_example
+from core.studies.registry import DATA, INFERENCE, load_example
 from core.studies.runner import StudyTools
 from core.studies.scaling.kind import SCALING
 from core.studies.sweep.kind import SWEEP
@@ -52,7 +52,7 @@ SCRIPT = Script(path="example_training.py", python=sys.executable, folder=str(Pa
 MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest possible batch
 
 
-KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job", "scaling")
+KINDS = ("sweep", "inference", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job", "scaling")
 
 
 def main() -> None:
@@ -65,6 +65,8 @@ def main() -> None:
     wanted = options.kinds or KINDS
     with machine_lock("the recording of the examples"), real_tools() as tools:
         run = example_sweep(options.budget) if "sweep" in wanted else load_example(SWEEP.name)
+        if "inference" in wanted:
+            inference_sweep(options.budget)
         plans: dict[Kind[Any, Any, Any], Any] = {
             DIAGNOSIS: DiagnosisPlan(run, DIAGNOSED, default_batch(run, analyse(run), DIAGNOSED), options.study),
             PIPELINE: PipelinePlan(workload=WORKLOAD, target=Target(), batch=64, budget_s=options.study),
@@ -107,17 +109,29 @@ def recorded(study: Any) -> Any:
 
 
 def example_sweep(budget_s: float) -> Run:
+    assert SWEEP.example is not None
+    name = "Example: one CPU thread against two, 784-512-512-10, training with Adam"
+    return of_threads(WORKLOAD, "1:1024", budget_s, name, SWEEP.example)
+
+
+def inference_sweep(budget_s: float) -> Run:
+    workload = Workload(network="784-2048-2048-10", mode="infer")
+    name = "Example: one CPU thread against two, 784-2048-2048-10, inference"
+    return of_threads(workload, "1:256", budget_s, name, INFERENCE)
+
+
+def of_threads(workload: Workload, batches: str, budget_s: float, name: str, file: str) -> Run:
+    """Measure one thread against two, and write the run as a shipped example."""
     plan = SweepPlan(
-        workload=WORKLOAD,
+        workload=workload,
         targets=(Target.parse("cpu,threads=1"), Target.parse("cpu,threads=2")),
-        batches=parse_batches("1:1024"),
+        batches=parse_batches(batches),
         budget_s=budget_s,
     )
     run = recorded(sweep(plan))
-    name = "Example: one CPU thread against two, 784-512-512-10, training with Adam"
-    run = run.model_copy(update={"id": f"example-{run.created_at[:10]}", "name": name})
-    assert SWEEP.example is not None
-    (DATA / SWEEP.example).write_text(run.to_json() + "\n", encoding="utf-8")
+    run_id = f"{file.removesuffix('.json').replace('_', '-')}-{run.created_at[:10]}"
+    run = run.model_copy(update={"id": run_id, "name": name})
+    (DATA / file).write_text(run.to_json() + "\n", encoding="utf-8")
     print(analyse(run).verdict.sentence, flush=True)
     return run
 

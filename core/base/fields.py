@@ -19,7 +19,7 @@ from core.base.numbers import table_number
 from core.base.schema import UserError
 
 MISSING: Any = object()
-UNITS = ("_s", "_ms", "_bytes")
+UNITS = ("_per_s", "_s", "_ms", "_bytes")
 """Endings of names that flags and addresses leave out."""
 
 

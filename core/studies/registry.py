@@ -15,6 +15,8 @@ from core.base.schema import UserError, parse_json
 from core.studies.kind import Kind
 
 DATA = Path(__file__).parents[1] / "data"
+INFERENCE = "example_inference.json"
+"""A second example of a sweep, of inference, for what training cannot answer."""
 
 
 @cache
@@ -46,6 +48,12 @@ def load_example(name: str) -> Any:
     """Return the shipped record of a kind, real and recorded by this tool, or None. Raises OSError or UserError."""
     kind = kind_of(name)
     return None if kind.example is None else kind.record.from_json((DATA / kind.example).read_bytes())
+
+
+@cache
+def inference_example() -> Any:
+    """Return the shipped sweep of inference. Raises OSError or UserError."""
+    return kind_of("sweep").record.from_json((DATA / INFERENCE).read_bytes())
 
 
 def read_record(kind: Kind[Any, Any, Any], text: str | bytes) -> Any:

@@ -23,7 +23,7 @@ from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.store import RunNotFound, Store, StoreError, Summary, Wanted, only_readable
 from core.studies.kind import Context, Kind
-from core.studies.registry import example_id, kind_of, load_example
+from core.studies.registry import example_id, inference_example, kind_of, load_example
 from core.studies.sweep.kind import SWEEP
 from core.ui.words import plain
 
@@ -147,9 +147,9 @@ def find_run(run_id: str) -> Run:
 
     Raises RunNotFound.
     """
-    shipped = example()
-    if shipped is not None and shipped.id == run_id:
-        return shipped
+    for shipped in (example(), example(inference=True)):
+        if shipped is not None and shipped.id == run_id:
+            return shipped
     if (printed := published_run(run_id)) is not None:
         return printed
     snapshot = engine().jobs.snapshot(SWEEP.name)
@@ -225,10 +225,10 @@ def newest_own(fits: Callable[[Run], bool] = lambda _: True) -> Run | None:
     return None
 
 
-def example() -> Run | None:
+def example(*, inference: bool = False) -> Run | None:
     """Return the shipped example of a sweep; None if it cannot be read."""
     try:
-        run: Run = load_example(SWEEP.name)
+        run: Run = inference_example() if inference else load_example(SWEEP.name)
     except (OSError, UserError):
         return None
     return run

@@ -24,14 +24,15 @@ from core.ui.words import plain
 LAST = "opened_run"
 
 
-def run() -> Run:
+def run(*, infers: bool = False) -> Run:
     """Return the run to show; stop the page if there is none.
 
-    Its id is put into the address, so that the address reopens exactly this evidence.
+    Its id is put into the address, so that the address reopens exactly this evidence. A page that needs a run of
+    inference (``infers``) opens the last, the newest or the shipped one of those, and changes no other page's run.
     """
     run_id = st.query_params.get("run")
     try:
-        shown = registry.find_run(run_id) if run_id else _last() or registry.shown_by_default()
+        shown = registry.find_run(run_id) if run_id else _usual(infers)
     except UserError as error:
         st.error(plain(str(error)), icon=":material/search_off:")
         link("history")
@@ -42,9 +43,21 @@ def run() -> Run:
         st.stop()
     if not run_id:
         st.query_params["run"] = shown.id
-    st.session_state[LAST] = (shown.id, _newest())
+    if not infers:
+        st.session_state[LAST] = (shown.id, _newest())
     navigation.name_result(shown.name)
     return shown
+
+
+def _usual(infers: bool) -> Run | None:
+    last = _last()
+    if not infers:
+        return last or registry.shown_by_default()
+    return last if last and _infers(last) else registry.newest_own(_infers) or registry.example(inference=True)
+
+
+def _infers(run: Run) -> bool:
+    return run.plan is not None and not run.plan.workload.training
 
 
 def carry(page: str) -> SweepPlan | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from core.base.numbers import number, table
@@ -16,7 +17,7 @@ PREDICTED = "Instances are taken not to slow each other, and network and clients
 
 def sentences(answer: ServingAnswer) -> tuple[str, ...]:
     """Return what each target carries, from which rate it takes another one, and from which rate it pays."""
-    return (verdict(answer), *_needed(answer), *(_pays(answer, pays) for pays in answer.pays))
+    return (verdict(answer), *_at_rate(answer), *_needed(answer), *(_pays(answer, pays) for pays in answer.pays))
 
 
 def verdict(answer: ServingAnswer) -> str:
@@ -37,6 +38,21 @@ def rate_words(rate: Quantity) -> str:
     if rate.low is None or rate.high is None:
         return f"about {number(rate.value)} requests/s (no interval)"
     return f"{number(rate.value)} requests/s ({number(rate.low)} to {number(rate.high)})"
+
+
+def _at_rate(answer: ServingAnswer) -> tuple[str, ...]:
+    """Return latency, or the servers that it takes, at the user's own rate."""
+    rate = answer.service.rate_per_s
+    if rate is None:
+        return ()
+    parts = []
+    for target in answer.targets:
+        capacity, latency_ms = target.capacity_per_s.value, target.at_rate_ms or math.inf
+        if latency_ms <= answer.service.limit_ms:
+            parts.append(f"{number(latency_ms)} ms on {target.title}")
+        elif capacity:
+            parts.append(f"{math.ceil(rate / capacity):,} servers on {target.title}")
+    return (f"At {number(rate)} requests/s: {', '.join(parts)}.",) if parts else ()
 
 
 def _needed(answer: ServingAnswer) -> tuple[str, ...]:
@@ -65,7 +81,8 @@ def _pays(answer: ServingAnswer, pays: Pays) -> str:
         return f"{prices}, {server} pays from the first request on."
     if pays.rate_per_s is None or pays.low is None or pays.high is None:
         return f"{prices}, it is not clear from which request rate {server} pays."
-    return f"{prices}, {server} pays from {rate_words(Quantity(pays.rate_per_s, pays.low, pays.high))}."
+    pays_from = "pays from" if pays.for_good else "first pays at"
+    return f"{prices}, {server} {pays_from} {rate_words(Quantity(pays.rate_per_s, pays.low, pays.high))}."
 
 
 def notes(answer: ServingAnswer) -> tuple[str, ...]:
@@ -100,6 +117,7 @@ def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
                 "target": target.name,
                 "capacity_per_s": _bounds(target.capacity_per_s),
                 "lone_request_ms": target.alone_ms,
+                "latency_at_rate_ms": None if target.at_rate_ms in (None, math.inf) else target.at_rate_ms,
                 "single_steps": target.singles,
                 "rates_per_s": [float(rate) for rate in target.curve.rates_per_s],
                 "latency_ms": [float(ms) for ms in target.curve.ms],
@@ -113,6 +131,7 @@ def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
                 "rate_per_s": pays.rate_per_s,
                 "low": pays.low,
                 "high": pays.high,
+                "for_good": pays.for_good,
             }
             for pays in answer.pays
         ],

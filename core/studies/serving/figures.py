@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from core.analysis.numerics import Array
 from core.base.numbers import number
 from core.base.text import sentence_case
-from core.figures.marks import Span, add_level, add_spans
+from core.figures.marks import Span, add_level, add_spans, add_upright
 from core.figures.style import TARGET_LOOKS, frame, literal, log_axis, log_range, name_legend, name_rows, short
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
@@ -27,26 +27,32 @@ def latency_figure(run: Run, answer: ServingAnswer) -> go.Figure:
     for target in answer.targets:
         look, name = TARGET_LOOKS[target.index], literal(short(sentence_case(target.title), 48))
         kept = target.curve.ms <= 20 * max(service.limit_ms, target.alone_ms)
-        x, y = target.curve.rates_per_s[kept], target.curve.ms[kept]
+        points = list(zip(target.curve.rates_per_s[kept].tolist(), target.curve.ms[kept].tolist(), strict=True))
+        if capacity := target.capacity_per_s.value:
+            points = sorted([*points, (capacity, service.limit_ms)])
+        x, y = [rate for rate, _ in points], [ms for _, ms in points]
         rates, values = [*rates, *x], [*values, *y]
-        hover = [f"{number(rate)} requests/s: {number(ms)} ms" for rate, ms in zip(x, y, strict=True)]
+        hover = [f"{number(rate)} requests/s: {number(ms)} ms" for rate, ms in points]
         figure.add_scatter(
-            x=x.tolist(), y=y.tolist(), mode="lines+markers", name=f"{name} (predicted)", line=look.line("modelled"),
+            x=x, y=y, mode="lines+markers", name=f"{name} (predicted)", line=look.line("modelled"),
             marker=look.marker("modelled"), customdata=hover,
             hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
         names.append(f"{name} (predicted)")
-        capacity = target.capacity_per_s
-        if capacity.value:
-            words = f"{short(target.title, 24)}: {rate_words(capacity)}"
-            spans.append(Span(capacity.value, capacity.low, capacity.high, words, look.colour, "dot"))
+        if capacity:
+            low, high = target.capacity_per_s.low, target.capacity_per_s.high
+            words = f"{short(target.title, 24)}: {rate_words(target.capacity_per_s)}"
+            spans.append(Span(capacity, low, high, words, look.colour, "dot"))
     bounds = log_range(rates or [1.0], 0.03)
     rows = add_spans(figure, spans, bounds)
     add_level(figure, service.limit_ms)
+    if service.rate_per_s is not None and bounds[0] < service.rate_per_s < bounds[1]:
+        add_upright(figure, service.rate_per_s)
     figure.update_xaxes(log_axis("Requests per second", bounds))
     figure.update_yaxes(log_axis(f"Latency, p{service.percentile} (ms)", log_range(values)))
     name_legend(figure, names)
-    foot = [*notes(answer), "Dotted across: the limit. Upright: capacity with its 95 % interval."]
+    yours = "" if service.rate_per_s is None else " Dashed: your rate."
+    foot = [*notes(answer), f"Dotted across: the limit. Upright: capacity with its 95 % interval.{yours}"]
     title = f"Latency by request rate (p{service.percentile})"
     return frame(
         figure, title, [workload_line(run), service_words(answer)], foot, run,
@@ -82,7 +88,7 @@ def cost_figure(run: Run, answer: ServingAnswer) -> go.Figure:
     for pays in answer.pays:
         if pays.rate_per_s and pays.low and pays.high and bounds[0] < pays.rate_per_s < bounds[1]:
             title = short(next(t.title for t in answer.targets if t.index == pays.other), 24)
-            words = f"{title} pays from {number(pays.rate_per_s)}"
+            words = f"{title}: {'pays from' if pays.for_good else 'first pays at'} {number(pays.rate_per_s)}"
             spans.append(Span(pays.rate_per_s, pays.low, pays.high, words, TARGET_LOOKS[pays.other].colour, "solid"))
     rows = add_spans(figure, spans, bounds)
     currency = priced[0].price.currency if priced[0].price is not None else ""

@@ -41,6 +41,7 @@ class TargetService:
         capacity_per_s: Largest request rate within the limit; 0 if even a lone request misses it.
         alone_ms: Latency of lone requests at the promised percentile.
         singles: Number of single steps behind the tail; 0 if it is assumed to have none.
+        at_rate_ms: Latency at the user's rate at the promised percentile, infinite beyond saturation.
     """
 
     index: int
@@ -51,6 +52,7 @@ class TargetService:
     alone_ms: float
     singles: int
     price: Price | None
+    at_rate_ms: float | None = None
 
     def cost_per_million(self, rate_per_s: float, capacity_per_s: float) -> float:
         """Return the price of a million requests that come at that rate, on as many servers as that takes."""
@@ -61,13 +63,17 @@ class TargetService:
 
 @dataclass(frozen=True)
 class Pays:
-    """From which request rate ``other`` costs less than ``base``; None if it does at none, or not clearly."""
+    """From which request rate ``other`` costs less than ``base``; None if it does at none, or not clearly.
+
+    ``for_good`` tells if it also does at every higher rate, though servers are whole.
+    """
 
     base: int
     other: int
     rate_per_s: float | None
     low: float | None
     high: float | None
+    for_good: bool
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,8 @@ def _service_of(
         index, run.target_names[index], run.names[index], latency, Quantity(value, *bounds),
         latency_quantile_ms(middle, service.batching, float(latency.rates_per_s[0]), service.level),
         sum(map(len, singles.values())), price,
+        None if service.rate_per_s is None
+        else latency_quantile_ms(middle, service.batching, service.rate_per_s, service.level),
     )  # fmt: skip
 
 
@@ -159,11 +167,24 @@ def _bounds(
 def _pays(base: TargetService, other: TargetService) -> Pays:
     mine, theirs = base.capacity_per_s, other.capacity_per_s
     value = pays_from(base, mine.value, other, theirs.value)
+    for_good = value is not None and _for_good(base, other, value)
     if None in (mine.low, mine.high, theirs.low, theirs.high):
-        return Pays(base.index, other.index, value, None, None)
+        return Pays(base.index, other.index, value, None, None, for_good)
     early = pays_from(base, mine.low or 0.0, other, theirs.high or 0.0)
     late = pays_from(base, mine.high or 0.0, other, theirs.low or 0.0)
-    return Pays(base.index, other.index, value, early, late)
+    return Pays(base.index, other.index, value, early, late, for_good)
+
+
+def _for_good(base: TargetService, other: TargetService, rate_per_s: float) -> bool:
+    """Return whether no further server of ``other`` makes it dearer again above that rate."""
+    assert base.price is not None
+    assert other.price is not None
+    for servers in range(1, MOST_SERVERS):
+        rate = servers * other.capacity_per_s.value
+        bases = math.floor(rate / base.capacity_per_s.value) + 1 if base.capacity_per_s.value else math.inf
+        if rate >= rate_per_s and (servers + 1) * other.price.per_hour >= bases * base.price.per_hour:
+            return False
+    return True
 
 
 def pays_from(base: TargetService, base_per_s: float, other: TargetService, other_per_s: float) -> float | None:

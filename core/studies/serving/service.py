@@ -53,6 +53,11 @@ class Service(Frozen):
         ),
     ] = 1.0
 
+    rate_per_s: Annotated[
+        Annotated[float, Field(gt=0, le=1e9)] | None,
+        About("Your rate", "Requests that come per second.", unit="requests/s", empty="none", step=10.0, flag="--rate"),
+    ] = None
+
     @property
     def level(self) -> float:
         return int(self.percentile) / 100

@@ -20,6 +20,9 @@ from core.worker.protocol import Prepare, RunBlock, Worker, WorkerError, WorkerL
 from core.workload.names import all_of
 from core.workload.spec import steps_per_call
 
+SINGLES = 150
+"""Most single steps that a start times at such a batch; they last 0.1 s at most (:mod:`core.worker.timing`)."""
+
 
 class Workers:
     """Workers that run the rounds of a sweep's ledger. Not thread-safe: one engine thread owns it.
@@ -221,6 +224,7 @@ class Workers:
             workload=self._plan.workload_of(target), pipeline=self._plan.pipeline, batch=batch,
             warmup_ms=min(2000.0, max(200.0, 10.0 * self._plan.budget_s)),
             steps_per_block=self._ledger.steps_per_block(target, batch),
+            **self._singles(batch),
         )  # fmt: skip
         try:
             first_s = self.attempts.first_steps_s(target, batch)
@@ -232,6 +236,12 @@ class Workers:
         self._prepared.add((target, batch))
         self.attempts.prepared(target, batch, done.latency_ms)
         return True
+
+    def _singles(self, batch: int) -> dict[str, int]:
+        """Return how many steps are timed singly: more of inference at three batch sizes, for the tail of latency."""
+        grid = self._plan.batches
+        shown = (grid[0], grid[len(grid) // 2], grid[-1])
+        return {"latency_samples": SINGLES} if batch in shown and not self._plan.workload.training else {}
 
     def _fail(self, target: int, batch: int, error: WorkerError) -> None:
         self.forget(target, batch)
