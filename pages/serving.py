@@ -3,6 +3,7 @@
 import streamlit as st
 
 from core.ui import frame, navigation, shown_run
+from core.ui.hardware import modelled
 from core.ui.serving import form, result
 
 HEADING = "Which request rate does each target carry?"
@@ -10,11 +11,15 @@ HEADING = "Which request rate does each target carry?"
 navigation.guard()
 head = st.container()
 run = shown_run.run(infers=True)
-service, prices = form.addressed(run) if st.context.is_embedded else form.choices(run)
+modelled.offer(run)
+titles = dict(zip(run.target_names, run.names, strict=True))
+if (card := modelled.chosen()) is not None:
+    titles[card.name] = f"{card.name} (modelled)"
+service, prices = form.addressed(titles) if st.context.is_embedded else form.choices(titles)
 if service is None:
     with head:
         frame.top(HEADING, subject=run.name)
     st.stop()
-frame.show_parts(HEADING, lambda: result.Result(run, service, prices), head, subject=run.name)
+frame.show_parts(HEADING, lambda: result.Result(run, service, prices, card), head, subject=run.name)
 if not st.context.is_embedded:
     navigation.link("crossover", run=run.id)

@@ -11,11 +11,13 @@ import click
 from core.base.text import in_lines, json_text, shown
 from core.cli.choices import currency_option
 from core.cli.files import FILE, BadInput, conclude, json_flag, read_file, refusing, write_out
+from core.cli.gpus import own_path
 from core.cli.plan_fields import plan_options
 from core.cli.verdict import answer_of
+from core.hardware.catalogue import catalogue, find_gpu, load_own
 from core.studies.batch.shapes import Price
 from core.studies.serving.export import serving_data, serving_text
-from core.studies.serving.prediction import serving_answer
+from core.studies.serving.prediction import served_curve, serving_answer
 from core.studies.serving.service import Service
 
 TIMES = ("limit_ms", "max_delay_ms")
@@ -25,13 +27,14 @@ TIMES = ("limit_ms", "max_delay_ms")
 @click.option("--from-run", "path", type=FILE, required=True, help="A finished sweep of inference, in JSON.")
 @plan_options(Service, *TIMES, type=str)
 @plan_options(Service, *(name for name in Service.model_fields if name not in TIMES))
+@click.option("--gpu", "gpus", multiple=True, help="A card of “python -m core gpus”, modelled beside them; once each.")
 @click.option("--price", "prices", multiple=True, help="An hour on a target, such as cpu=0.20; once for each.")
 @currency_option
 @click.option("--priced-on", help="The day of the prices, such as 2026-11-01 (default: today).")
 @click.option("--out", type=FILE, help="Write what it says, in JSON.")
 @json_flag
 def serving_command(path: Path, **flags: Any) -> None:
-    """Predict the request rate that every target carries at a promised latency, and from which rate one pays.
+    """Predict the request rate that every target carries at a promised latency, and from which rate one costs less.
 
     Requests come one by one and are batched as they come. Step times and their spread are those of a sweep.
     """
@@ -41,7 +44,10 @@ def serving_command(path: Path, **flags: Any) -> None:
         prices = tuple(Price.parse(text, flags["money"].currency, dated) for text in flags["prices"])
         times = {name: milliseconds(str(flags[name])) for name in TIMES}
         service = Service.model_validate({name: flags[name] for name in Service.model_fields} | times)
-        answer = serving_answer(run, answer_of(run), service, prices)
+        known = answer_of(run)
+        cards = catalogue(load_own(own_path())) if flags["gpus"] else {}
+        curves = [served_curve(run, known, find_gpu(name, cards)) for name in flags["gpus"]]
+        answer = serving_answer(run, known, service, prices, curves)
     data = serving_data(run, answer)
     unwritten = write_out(flags["out"], json_text(data)) if flags["out"] else None
     conclude(in_lines(serving_text(run, answer)), data if flags["as_json"] else None, unwritten)

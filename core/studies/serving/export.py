@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import Any
 
 from core.base.numbers import number, table
@@ -12,20 +13,22 @@ from core.studies.batch.shapes import Quantity
 from core.studies.serving.prediction import Pays, ServingAnswer
 
 ASSUMED = "Tail assumed: the sweep timed too few steps singly, so each is taken to last as long as the others."
+UNSPREAD = "Steps of a modelled card are taken not to scatter."
 PREDICTED = "Instances are taken not to slow each other, and network and clients to cost nothing."
 
 
 def sentences(answer: ServingAnswer) -> tuple[str, ...]:
-    """Return what each target carries, from which rate it takes another one, and from which rate it pays."""
+    """Return what each target carries, from which rate it takes another one, and from which rate it costs less."""
     return (verdict(answer), *_at_rate(answer), *_needed(answer), *(_pays(answer, pays) for pays in answer.pays))
 
 
 def verdict(answer: ServingAnswer) -> str:
     """Return the verdict: the largest request rate of every target within the limit."""
     promise = answer.service.promise
-    parts = [f"{rate_words(t.capacity_per_s)} on {t.title}" for t in answer.targets if t.capacity_per_s.value]
+    known = [target for target in answer.targets if target.tells]
+    parts = [f"{rate_words(t.capacity_per_s)} on {t.title}" for t in known if t.capacity_per_s.value]
     lines = [f"Predicted at {promise}: {', '.join(parts)}."] if parts else []
-    missed = [target for target in answer.targets if not target.capacity_per_s.value]
+    missed = [target for target in known if not target.capacity_per_s.value]
     lines += [
         f"Even a lone request misses {promise} on {target.title}: it takes {number(target.alone_ms)} ms."
         for target in missed
@@ -46,7 +49,7 @@ def _at_rate(answer: ServingAnswer) -> tuple[str, ...]:
     if rate is None:
         return ()
     parts = []
-    for target in answer.targets:
+    for target in filter(attrgetter("tells"), answer.targets):
         capacity, latency_ms = target.capacity_per_s.value, target.at_rate_ms or math.inf
         if latency_ms <= answer.service.limit_ms:
             parts.append(f"{number(latency_ms)} ms on {target.title}")
@@ -57,9 +60,10 @@ def _at_rate(answer: ServingAnswer) -> tuple[str, ...]:
 
 def _needed(answer: ServingAnswer) -> tuple[str, ...]:
     """Return which target carries most, where several are compared and that is clear."""
-    if len(answer.targets) < 2:
+    known = [target for target in answer.targets if target.tells]
+    if len(known) < 2:
         return ()
-    first, *others = sorted(answer.targets, key=lambda target: -target.capacity_per_s.value)
+    first, *others = sorted(known, key=lambda target: -target.capacity_per_s.value)
     low = first.capacity_per_s.low
     highs = [target.capacity_per_s.high for target in others]
     if low is None or any(high is None or high >= low for high in highs):
@@ -76,20 +80,22 @@ def _pays(answer: ServingAnswer, pays: Pays) -> str:
     assert other.price is not None
     prices, server = f"At {base.price.amount} and {other.price.amount}", f"a server on {other.title}"
     if pays.rate_per_s is None and pays.low is None:
-        return f"{prices}, {server} pays at no request rate."
+        return f"{prices}, {server} costs less at no request rate."
     if pays.rate_per_s == pays.high == 0:
-        return f"{prices}, {server} pays from the first request on."
+        return f"{prices}, {server} costs less from the first request on."
     if pays.rate_per_s is None or pays.low is None or pays.high is None:
-        return f"{prices}, it is not clear from which request rate {server} pays."
-    pays_from = "pays from" if pays.for_good else "first pays at"
-    return f"{prices}, {server} {pays_from} {rate_words(Quantity(pays.rate_per_s, pays.low, pays.high))}."
+        return f"{prices}, it is not clear from which request rate {server} costs less."
+    since = "costs less from" if pays.for_good else "first costs less at"
+    return f"{prices}, {server} {since} {rate_words(Quantity(pays.rate_per_s, pays.low, pays.high))}."
 
 
 def notes(answer: ServingAnswer) -> tuple[str, ...]:
     """Return what the prediction leaves out and what its tail rests on."""
-    counts = [target.singles for target in answer.targets]
+    counts = [target.singles for target in answer.targets if target.label != "modelled"]
     tail = ASSUMED if not min(counts) else f"The tail is that of {min(counts):,} single steps or more per target."
-    return (PREDICTED, tail)
+    cards = [target for target in answer.targets if target.label == "modelled"]
+    vague = [f"The interval of {card.title} leaves nothing to say of its capacity." for card in cards if not card.tells]
+    return (PREDICTED, tail, *([UNSPREAD] if cards else []), *vague)
 
 
 def serving_text(run: Run, answer: ServingAnswer) -> list[str]:
@@ -107,6 +113,7 @@ def serving_text(run: Run, answer: ServingAnswer) -> list[str]:
 
 def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
     """Return the answer as JSON: capacities with intervals, curves, and from which rate a target pays."""
+    names = {target.index: target.name for target in answer.targets}
     return {
         "run": run.id,
         "label": f"predicted from {run.label} step times",
@@ -115,6 +122,7 @@ def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
         "targets": [
             {
                 "target": target.name,
+                "step_times": target.label,
                 "capacity_per_s": _bounds(target.capacity_per_s),
                 "lone_request_ms": target.alone_ms,
                 "latency_at_rate_ms": None if target.at_rate_ms in (None, math.inf) else target.at_rate_ms,
@@ -126,8 +134,8 @@ def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
         ],
         "pays": [
             {
-                "base": run.target_names[pays.base],
-                "other": run.target_names[pays.other],
+                "base": names[pays.base],
+                "other": names[pays.other],
                 "rate_per_s": pays.rate_per_s,
                 "low": pays.low,
                 "high": pays.high,

@@ -9,7 +9,7 @@ from core.analysis.numerics import Array
 from core.base.numbers import number
 from core.base.text import sentence_case
 from core.figures.marks import Span, add_level, add_spans, add_upright
-from core.figures.style import TARGET_LOOKS, frame, literal, log_axis, log_range, name_legend, name_rows, short
+from core.figures.style import TARGET_LOOKS, Look, frame, literal, log_axis, log_range, name_legend, name_rows, short
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.studies.serving.export import notes, rate_words
@@ -20,25 +20,32 @@ LEAST_SHARE = 20.0
 COST_POINTS = 400
 
 
+def look_of(target: TargetService) -> Look:
+    """Return the style of a target, or of a modelled card."""
+    return TARGET_LOOKS[target.index % len(TARGET_LOOKS)]
+
+
 def latency_figure(run: Run, answer: ServingAnswer) -> go.Figure:
     """Draw the promised percentile of latency over the request rate, with the limit and every target's capacity."""
     figure, service = go.Figure(), answer.service
     names, spans, rates, values = list[str](), list[Span](), list[float](), [service.limit_ms]
     for target in answer.targets:
-        look, name = TARGET_LOOKS[target.index], literal(short(sentence_case(target.title), 48))
+        look, name = look_of(target), literal(short(sentence_case(target.title), 48))
+        shown = name if target.label == "modelled" else f"{name} (predicted)"
         kept = target.curve.ms <= 20 * max(service.limit_ms, target.alone_ms)
         points = list(zip(target.curve.rates_per_s[kept].tolist(), target.curve.ms[kept].tolist(), strict=True))
-        if capacity := target.capacity_per_s.value:
+        capacity = target.capacity_per_s.value if target.tells else 0.0
+        if capacity:
             points = sorted([*points, (capacity, service.limit_ms)])
         x, y = [rate for rate, _ in points], [ms for _, ms in points]
         rates, values = [*rates, *x], [*values, *y]
         hover = [f"{number(rate)} requests/s: {number(ms)} ms" for rate, ms in points]
         figure.add_scatter(
-            x=x, y=y, mode="lines+markers", name=f"{name} (predicted)", line=look.line("modelled"),
+            x=x, y=y, mode="lines+markers", name=shown, line=look.line("modelled"),
             marker=look.marker("modelled"), customdata=hover,
             hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
-        names.append(f"{name} (predicted)")
+        names.append(shown)
         if capacity:
             low, high = target.capacity_per_s.low, target.capacity_per_s.high
             words = f"{short(target.title, 24)}: {rate_words(target.capacity_per_s)}"
@@ -71,25 +78,27 @@ def service_words(answer: ServingAnswer) -> str:
 def cost_figure(run: Run, answer: ServingAnswer) -> go.Figure:
     """Draw the cost of a million requests over the request rate, with whole servers of every priced target."""
     figure, names, spans = go.Figure(), list[str](), list[Span]()
-    priced = [target for target in answer.targets if target.price is not None and target.capacity_per_s.value]
+    priced = priced_targets(answer)
     most = 3 * max(target.capacity_per_s.value for target in priced)
     least = min(target.capacity_per_s.value for target in priced) / LEAST_SHARE
     rates, values = np.geomspace(least, most, COST_POINTS), list[float]()
     for target in priced:
-        look, name = TARGET_LOOKS[target.index], literal(short(sentence_case(target.title), 48))
+        look, name = look_of(target), literal(short(sentence_case(target.title), 48))
+        shown = name if target.label == "modelled" else f"{name} (predicted)"
         costs = _costs(target, rates)
         values += costs
         figure.add_scatter(
-            x=rates.tolist(), y=costs, mode="lines", name=f"{name} (predicted)", line=look.line("modelled"),
+            x=rates.tolist(), y=costs, mode="lines", name=shown, line=look.line("modelled"),
             hovertemplate=f"<b>{name}</b><br>%{{x:.3s}} requests/s: %{{y:.3g}}<extra></extra>",
         )  # fmt: skip
-        names.append(f"{name} (predicted)")
+        names.append(shown)
     bounds = log_range(rates, 0.0)
     for pays in answer.pays:
         if pays.rate_per_s and pays.low and pays.high and bounds[0] < pays.rate_per_s < bounds[1]:
-            title = short(next(t.title for t in answer.targets if t.index == pays.other), 24)
-            words = f"{title}: {'pays from' if pays.for_good else 'first pays at'} {number(pays.rate_per_s)}"
-            spans.append(Span(pays.rate_per_s, pays.low, pays.high, words, TARGET_LOOKS[pays.other].colour, "solid"))
+            other = next(target for target in priced if target.index == pays.other)
+            since = "costs less from" if pays.for_good else "first costs less at"
+            words = f"{short(other.title, 24)}: {since} {number(pays.rate_per_s)}"
+            spans.append(Span(pays.rate_per_s, pays.low, pays.high, words, look_of(other).colour, "solid"))
     rows = add_spans(figure, spans, bounds)
     currency = priced[0].price.currency if priced[0].price is not None else ""
     figure.update_xaxes(log_axis("Requests per second", bounds))
@@ -101,6 +110,11 @@ def cost_figure(run: Run, answer: ServingAnswer) -> go.Figure:
         [f"As many whole servers as keep {answer.service.promise}.", *notes(answer)], run,
         legend_rows=name_rows(names), label_rows=rows,
     )  # fmt: skip
+
+
+def priced_targets(answer: ServingAnswer) -> list[TargetService]:
+    """Return the targets whose cost can be drawn."""
+    return [t for t in answer.targets if t.price is not None and t.capacity_per_s.value and t.tells]
 
 
 def _costs(target: TargetService, rates: Array) -> list[float]:

@@ -15,15 +15,22 @@ import numpy as np
 from core.analysis.numerics import Array
 from core.base.money import SECONDS_AN_HOUR
 from core.base.schema import UserError
+from core.hardware.catalogue import GpuSpec
+from core.hardware.compare import batches_between, card_target, compared_with
+from core.hardware.curve import CardCurve, card_curve
+from core.hardware.host import Conditions, Modelling, costs_of_kind
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.batch.shapes import Price, Quantity, check_prices
 from core.studies.batch.times import StepCurve, step_curve
 from core.studies.serving.queue import LatencyCurve, StepTimes, capacity_per_s, latency_quantile_ms, saturation_per_s
 from core.studies.serving.service import Service
+from core.workload.execution import expected
 
 FEWEST_SINGLES = 100
 """Fewest single steps of a batch size that show a 99th percentile."""
+WIDEST = 10.0
+"""Widest interval of a modelled capacity, upper over lower end, of which anything is said."""
 MOST_SERVERS = 1_000
 """Most servers of one target that are counted when two prices are compared."""
 MILLION = 1_000_000
@@ -40,6 +47,7 @@ class TargetService:
     Attributes:
         capacity_per_s: Largest request rate within the limit; 0 if even a lone request misses it.
         alone_ms: Latency of lone requests at the promised percentile.
+        label: That of its step times.
         singles: Number of single steps behind the tail; 0 if it is assumed to have none.
         at_rate_ms: Latency at the user's rate at the promised percentile, infinite beyond saturation.
     """
@@ -47,12 +55,19 @@ class TargetService:
     index: int
     name: str
     title: str
+    label: str
     curve: LatencyCurve
     capacity_per_s: Quantity
     alone_ms: float
     singles: int
     price: Price | None
     at_rate_ms: float | None = None
+
+    @property
+    def tells(self) -> bool:
+        """Return True if its capacity is known well enough to be stated, as that of a measured target always is."""
+        low, high = self.capacity_per_s.low, self.capacity_per_s.high
+        return self.label != "modelled" or bool(low and high and high <= WIDEST * low)
 
     def cost_per_million(self, rate_per_s: float, capacity_per_s: float) -> float:
         """Return the price of a million requests that come at that rate, on as many servers as that takes."""
@@ -86,45 +101,85 @@ class ServingAnswer:
     label: str
 
 
-def serving_answer(run: Run, answer: Answer, service: Service, prices: Sequence[Price] = ()) -> ServingAnswer:
-    """Return what each target of a finished inference sweep carries. Raises UserError where the run cannot tell."""
+def serving_answer(
+    run: Run, answer: Answer, service: Service, prices: Sequence[Price] = (), cards: Sequence[CardCurve] = ()
+) -> ServingAnswer:
+    """Return what each target of a finished inference sweep carries, and modelled cards by :func:`served_curve`.
+
+    Raises UserError where the run cannot tell.
+    """
     if run.plan is None:
-        raise UserError(
-            "Only points were imported for this run; without its plan nobody knows if they are of inference."
-        )
+        raise UserError("Only points were imported for this run; without its plan it may be of training.")
     if run.plan.workload.training:
         raise UserError(TRAINING)
     if run.plan.workload.lengths:
         raise UserError("This run has inputs of several lengths; serving is predicted for inputs of one length.")
-    check_prices(prices, run.target_names)
+    check_prices(prices, (*run.target_names, *(card.gpu for card in cards)))
+    of_target = {price.target: price for price in prices}
     targets = []
     for index, fit in enumerate(answer.fits):
         cells = [cell for cell in answer.cells if cell.target == index]
         curve = step_curve(cells, fit, run.label)
         if curve is not None:
-            price = next((price for price in prices if price.target == run.target_names[index]), None)
-            targets.append(_service_of(run, index, curve, {c.batch: c.step_ms for c in cells}, service, price))
+            known = _Known(index, run.target_names[index], run.names[index], run.label, curve,
+                           singles_of(run, index, {cell.batch: cell.step_ms for cell in cells}))  # fmt: skip
+            targets.append(_service_of(known, service, of_target.get(known.name)))
     if not targets:
         raise UserError("No batch size was measured, so nothing is known of serving.")
-    priced = [target for target in targets if target.price is not None]
-    return ServingAnswer(service, tuple(targets), tuple(_pays(priced[0], other) for other in priced[1:]), run.label)
+    for index, card in enumerate(cards, start=len(run.names)):
+        if len(card.stretch) > 1 and card.stretch[-1].batch >= service.max_batch:
+            known = _Known(index, card.gpu, f"{card.gpu} (modelled)", "modelled", _modelled(card), {})
+            targets.append(_service_of(known, service, of_target.get(known.name)))
+    priced = [target for target in targets if target.price is not None and target.tells]
+    pays = tuple(_pays(priced[0], other) for other in priced[1:])
+    return ServingAnswer(service, tuple(targets), pays, run.label)
 
 
-def _service_of(
-    run: Run, index: int, curve: StepCurve, step_ms: dict[int, float], service: Service, price: Price | None
-) -> TargetService:
+def served_curve(run: Run, answer: Answer, spec: GpuSpec) -> CardCurve:
+    """Return a card's modelled step times with each batch over the link, as requests come. Raises UserError.
+
+    Host and build are not named, so the intervals span both.
+    """
+    index = compared_with(run, answer)
+    assert run.plan is not None
+    workload, target = run.plan.workload, card_target(run.plan.targets[index])
+    costs = costs_of_kind("unnamed", expected(workload.network, target).execution)
+    conditions = Conditions(fed=True, build="unnamed")
+    return card_curve(spec, Modelling(workload, target, costs, conditions), batches_between(answer, index))
+
+
+def _modelled(card: CardCurve) -> StepCurve:
+    points = card.stretch
+    logs = np.log([point.step_ms for point in points])
+    low = np.log([point.low_ms or point.step_ms for point in points])
+    high = np.log([point.high_ms or point.step_ms for point in points])
+    labels = tuple(point.label for point in points)
+    return StepCurve(np.array([point.batch for point in points], dtype=float), logs, logs - low, high - logs, labels)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a target before it is asked to serve."""
+
+    index: int
+    name: str
+    title: str
+    label: str
+    curve: StepCurve
+    singles: dict[int, Array]
+
+
+def _service_of(known: _Known, service: Service, price: Price | None) -> TargetService:
+    curve, singles = known.curve, known.singles
     largest = int(curve.batches[-1])
     if service.max_batch > largest:
-        raise UserError(
-            f"{run.names[index]} was measured up to batch {largest:,}; choose at most that, or sweep further."
-        )
-    singles = singles_of(run, index, step_ms)
+        raise UserError(f"{known.title} was measured up to batch {largest:,}; choose at most that, or sweep further.")
     middle = StepTimes.of(curve.batches, np.exp(curve.logs), singles)
     latency = LatencyCurve.of(middle, service.batching, service.level)
     value = latency.capacity_per_s(service.limit_ms)
     bounds = _bounds(curve, singles, service, value / saturation_per_s(middle, service.batching))
     return TargetService(
-        index, run.target_names[index], run.names[index], latency, Quantity(value, *bounds),
+        known.index, known.name, known.title, known.label, latency, Quantity(value, *bounds),
         latency_quantile_ms(middle, service.batching, float(latency.rates_per_s[0]), service.level),
         sum(map(len, singles.values())), price,
         None if service.rate_per_s is None

@@ -107,7 +107,7 @@ def address() -> dict[str, str]:
     return {QUERY: name} if name else {}
 
 
-def _chosen() -> GpuSpec | None:
+def chosen() -> GpuSpec | None:
     """Return the card that is compared with the measurements, or None."""
     name = st.session_state.get(KEY)
     return page.cards().get(name) if name else None
@@ -115,7 +115,7 @@ def _chosen() -> GpuSpec | None:
 
 def explain(place: Any, plan: SweepPlan | None) -> None:
     """Say below the choice in the form what it means for the planned sweep, or why it has no effect."""
-    spec = _chosen()
+    spec = chosen()
     if spec is None or plan is None:
         return
     cpu = next((target for target in plan.targets if target.device == "cpu"), None)
@@ -137,7 +137,7 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
 
 def shown(run: Run, answer: Answer | None) -> Against | None:
     """Show the result card of the chosen GPU, or the reason why there is none; return None if no chart can show it."""
-    spec = None if answer is None else _chosen()
+    spec = None if answer is None else chosen()
     if answer is None or spec is None:
         return None
     try:

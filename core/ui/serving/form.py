@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import Any, get_args
@@ -12,7 +12,6 @@ import streamlit as st
 
 from core.base.fields import PlanField, fields_of
 from core.base.schema import UserError
-from core.rounds.run import Run
 from core.studies.batch.shapes import Price
 from core.studies.serving.service import Percentile, Service
 from core.ui import money, navigation
@@ -26,9 +25,9 @@ BETWEEN = "~"
 """Between prices in an address, in the order of targets; needs no escape there."""
 
 
-def choices(run: Run) -> tuple[Service | None, tuple[Price, ...]]:
+def choices(titles: Mapping[str, str]) -> tuple[Service | None, tuple[Price, ...]]:
     """Draw the fields and return service and prices; no service, with a sentence at each wrong field, if it is not
-    possible.
+    possible. ``titles`` are those of the targets, by name.
     """
     places, checks = Places(), Checks()
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -36,7 +35,7 @@ def choices(run: Run) -> tuple[Service | None, tuple[Price, ...]]:
         with st.popover("Batcher", icon=":material/tune:", width="content"):
             entered |= {name: _field(field, places) for name, field in FIELDS.items() if name not in ABOVE}
         with st.popover("Prices", icon=":material/payments:", width="content"):
-            prices = _price_fields(run)
+            prices = _price_fields(titles)
     values = checks.fields(Service, entered)
     outcome = checks.outcome("limit_ms", lambda: Service.model_validate(values))
     places.fill(outcome.errors)
@@ -77,34 +76,35 @@ def _put(chosen: Service) -> None:
         navigation.put(**{field.key: shown if value != getattr(usual, name) else None})
 
 
-def _price_fields(run: Run) -> tuple[Price, ...]:
-    """Draw a field per target for its price, and return the prices given; a wrong one is said."""
+def _price_fields(titles: Mapping[str, str]) -> tuple[Price, ...]:
+    """Draw a field per target, by name and title, for its price, and return the prices given; a wrong one is said."""
     amounts = [
         st.number_input(
             f"An hour on {plain(shown)}", value=amount, step=0.1, format="%.4g", min_value=0.0,
-            key=f"serving_price-{run.id}-{index}", placeholder="none", persist_state=KEEP,
+            key=f"serving_price-{name}", placeholder="none", persist_state=KEEP,
         )
-        for index, (shown, amount) in enumerate(zip(run.names, _addressed_amounts(run), strict=True))
+        for (name, shown), amount in zip(titles.items(), _addressed_amounts(titles), strict=True)
     ]  # fmt: skip
     money.field()
     money.problem()
     texts = [f"{amount:g}" if amount else "" for amount in amounts]
     navigation.put(prices=BETWEEN.join(texts) if any(texts) else None)
     money.put()
-    return _prices(run, amounts)
+    return _prices(titles, amounts)
 
 
-def addressed(run: Run) -> tuple[Service, tuple[Price, ...]]:
+def addressed(titles: Mapping[str, str]) -> tuple[Service, tuple[Price, ...]]:
     """Return service and prices of the address, for a page without fields."""
-    return Service.model_validate({n: _addressed(f) for n, f in FIELDS.items()}), _prices(run, _addressed_amounts(run))
+    service = Service.model_validate({name: _addressed(field) for name, field in FIELDS.items()})
+    return service, _prices(titles, _addressed_amounts(titles))
 
 
-def _prices(run: Run, amounts: Sequence[float | None]) -> tuple[Price, ...]:
+def _prices(titles: Mapping[str, str], amounts: Sequence[float | None]) -> tuple[Price, ...]:
     currency, dated = money.chosen().currency, date.today().isoformat()
     try:
         return tuple(
             Price.parse(f"{name}={amount:g}", currency, dated)
-            for name, amount in zip(run.target_names, amounts, strict=True)
+            for name, amount in zip(titles, amounts, strict=True)
             if amount
         )
     except UserError as error:
@@ -112,9 +112,9 @@ def _prices(run: Run, amounts: Sequence[float | None]) -> tuple[Price, ...]:
         return ()
 
 
-def _addressed_amounts(run: Run) -> list[float | None]:
+def _addressed_amounts(titles: Mapping[str, str]) -> list[float | None]:
     texts = st.query_params.get("prices", "").split(BETWEEN)
-    return [_amount(text) for text in (*texts, *[""] * len(run.target_names))[: len(run.target_names)]]
+    return [_amount(text) for text in (*texts, *[""] * len(titles))[: len(titles)]]
 
 
 def _amount(text: str) -> float | None:

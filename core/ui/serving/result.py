@@ -14,12 +14,13 @@ from core.base.numbers import number
 from core.base.schema import UserError
 from core.base.text import in_lines, sentence_case
 from core.figures.style import environment_line
+from core.hardware.catalogue import GpuSpec
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.studies.batch.shapes import Price
 from core.studies.serving.export import rate_words, sentences, serving_data, serving_text
-from core.studies.serving.figures import cost_figure, latency_figure
-from core.studies.serving.prediction import ServingAnswer, serving_answer
+from core.studies.serving.figures import cost_figure, latency_figure, priced_targets
+from core.studies.serving.prediction import ServingAnswer, served_curve, serving_answer
 from core.studies.serving.service import Service
 from core.ui import charts, evidence, registry, share
 from core.ui.card import label_badge, predicted_badge, result_card
@@ -32,23 +33,25 @@ PREDICTED = "Predicted from step times: no server ran, and no request came."
 class Result:
     """The parts of the page's frame. Raises UserError if the run does not tell what its targets serve."""
 
-    def __init__(self, run: Run, service: Service, prices: tuple[Price, ...]) -> None:
-        self._run, self._key = run, (*registry.revision(run), repr(service), repr(prices))
+    def __init__(self, run: Run, service: Service, prices: tuple[Price, ...], card: GpuSpec | None) -> None:
+        self._run, self._key = run, (*registry.revision(run), repr(service), repr(prices), repr(card))
         if (answer := registry.answer_of(run)) is None:
             raise UserError("No round was measured in this run, so nothing is known of serving.")
         self._answer: ServingAnswer = registry.once(
-            ("serving", *self._key), lambda: serving_answer(run, answer, service, prices)
+            ("serving", *self._key),
+            lambda: serving_answer(run, answer, service, prices, [served_curve(run, answer, card)] if card else ()),
         )
 
     def verdict(self) -> None:
         first, *more = sentences(self._answer)
         badges = [predicted_badge(PREDICTED), label_badge(self._run.label, "step times")]
+        badges += [label_badge("modelled", "card")] if len(self._answer.targets) > len(self._run.names) else []
         about = (f"{workload_line(self._run)}; {environment_line(self._run)}",)
         result_card("Serving", badges, first, about, more=more)
 
     def picture(self) -> None:
         self._chart("latency", partial(latency_figure, self._run, self._answer))
-        if any(target.price is not None and target.capacity_per_s.value for target in self._answer.targets):
+        if priced_targets(self._answer):
             self._chart("cost", partial(cost_figure, self._run, self._answer))
 
     def _chart(self, name: str, make: Callable[[], go.Figure]) -> None:

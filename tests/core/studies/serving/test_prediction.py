@@ -1,0 +1,172 @@
+"""What targets with known step times serve, and when one pays, as predicted from their sweep."""
+
+import math
+
+import numpy as np
+import pytest
+
+from core.base.schema import UserError
+from core.hardware.catalogue import catalogue, find_gpu
+from core.rounds.answer.analyse import analyse
+from core.rounds.run import Run
+from core.studies.batch.shapes import Price, Quantity
+from core.studies.serving.export import notes, sentences, serving_data, serving_text
+from core.studies.serving.figures import cost_figure, latency_figure
+from core.studies.serving.prediction import (
+    FEWEST_SINGLES,
+    Pays,
+    ServingAnswer,
+    TargetService,
+    pays_from,
+    served_curve,
+    serving_answer,
+    singles_of,
+)
+from core.studies.serving.service import Service
+from simulated.runs import make_run
+from simulated.served import make_inference_run, true_capacity_per_s
+
+pytestmark = pytest.mark.statistical  # each answer plays some hundred thousand requests
+
+SERVICE = Service(limit_ms=5.0)
+DATED = "2026-11-27"
+
+
+def priced(*per_hour: float) -> tuple[Price, ...]:
+    names = make_run(1).target_names
+    return tuple(
+        Price(target=name, per_hour=amount, dated=DATED) for name, amount in zip(names, per_hour, strict=False)
+    )
+
+
+def answered(run: Run, service: Service = SERVICE, prices: tuple[Price, ...] = ()) -> ServingAnswer:
+    return serving_answer(run, analyse(run), service, prices)
+
+
+def target_of(capacity_per_s: float, per_hour: float) -> TargetService:
+    """Return a target of that capacity; nothing else of it is read."""
+    answer = answered(make_inference_run(1))
+    base = answer.targets[0]
+    return TargetService(
+        base.index, base.name, base.title, "measured", base.curve, Quantity(capacity_per_s, None, None), 1.0, 0,
+        Price(target=base.name, per_hour=per_hour, dated=DATED),
+    )  # fmt: skip
+
+
+def test_capacity_is_that_of_the_true_server() -> None:
+    answer = answered(make_inference_run(3))
+    for target, floor_ms, slope_ms in zip(answer.targets, (0.3, 0.8), (0.02, 0.01), strict=True):
+        true = true_capacity_per_s(floor_ms, slope_ms, 0.3, SERVICE)
+        assert target.capacity_per_s.value == pytest.approx(true, rel=0.05)
+        assert target.capacity_per_s.low is not None
+        assert target.capacity_per_s.high is not None
+        assert target.capacity_per_s.low < true < target.capacity_per_s.high
+        assert target.singles > FEWEST_SINGLES
+
+
+def test_the_interval_holds_the_true_capacity() -> None:
+    """Goal 93 %; benchmarks/serving_predicted.py plays more."""
+    held = 0
+    for seed in range(15):
+        run = make_inference_run(seed)
+        for target, floor_ms, slope_ms in zip(answered(run).targets, (0.3, 0.8), (0.02, 0.01), strict=True):
+            true = true_capacity_per_s(floor_ms, slope_ms, 0.3, SERVICE)
+            low, high = target.capacity_per_s.low, target.capacity_per_s.high
+            held += low is not None and high is not None and low <= true <= high
+    assert held >= 28  # 93 % of 30
+
+
+def test_without_single_steps_the_tail_is_assumed_and_said_to_be() -> None:
+    answer = answered(make_inference_run(1, singles=1))
+    assert {target.singles for target in answer.targets} == {0}
+    assert any(note.startswith("Tail assumed") for note in notes(answer))
+    assert not any(note.startswith("Tail assumed") for note in notes(answered(make_inference_run(1))))
+
+
+def test_single_steps_of_neighbouring_batches_are_pooled_until_they_suffice() -> None:
+    run = make_inference_run(1, singles=20)
+    step_ms = {batch: 0.3 + 0.02 * batch for batch in run.batches}
+    pools = singles_of(run, 0, step_ms)
+    assert all(len(values) >= FEWEST_SINGLES for values in pools.values())
+    assert sum(map(len, pools.values())) == 3 * 20 * len(run.batches)
+    assert np.concatenate([*pools.values()]).mean() == pytest.approx(1.0, abs=0.05)
+
+
+def test_training_several_lengths_and_a_batch_beyond_the_sweep_are_refused() -> None:
+    with pytest.raises(UserError, match="--mode infer"):
+        answered(make_run(1))
+    with pytest.raises(UserError, match="up to batch"):
+        answered(make_inference_run(1), Service(max_batch=1024).model_copy(update={"max_batch": 2**20}))
+
+
+def test_a_limit_below_a_lone_request_is_an_answer() -> None:
+    answer = answered(make_inference_run(1), Service(limit_ms=0.05))
+    assert [target.capacity_per_s.value for target in answer.targets] == [0.0, 0.0]
+    assert sentences(answer)[0].count("Even a lone request misses") == 2
+    assert answer.targets[0].alone_ms > 0.3
+
+
+@pytest.mark.parametrize(
+    ("capacities", "prices", "expected"),
+    [
+        ((100.0, 1000.0), (1.0, 3.0), 300.0),  # four servers for more than three prices
+        ((100.0, 1000.0), (1.0, 0.9), 0.0),
+        ((100.0, 100.0), (1.0, 1.0), None),
+        ((100.0, 50.0), (1.0, 2.0), None),
+        ((0.0, 50.0), (1.0, 2.0), 0.0),
+        ((100.0, 0.0), (1.0, 0.1), None),
+    ],
+)
+def test_a_target_pays_from_the_server_that_it_saves(
+    capacities: tuple[float, float], prices: tuple[float, float], expected: float | None
+) -> None:
+    base, other = (target_of(capacity, price) for capacity, price in zip(capacities, prices, strict=True))
+    assert pays_from(base, capacities[0], other, capacities[1]) == expected
+
+
+def test_prices_give_the_rate_from_which_a_target_pays() -> None:
+    run = make_inference_run(1, floors_ms=(0.8, 0.3), slopes_ms=(0.02, 0.01))
+    answer = answered(run, SERVICE, priced(1.0, 1.5))
+    (pays,) = answer.pays
+    assert isinstance(pays, Pays)
+    assert pays.rate_per_s == pytest.approx(answer.targets[0].capacity_per_s.value)
+    assert pays.low is not None
+    assert pays.high is not None
+    assert pays.low < pays.rate_per_s < pays.high
+    cost = answer.targets[0].cost_per_million(100.0, answer.targets[0].capacity_per_s.value)
+    assert cost == pytest.approx(1e6 / 3600 / 100)
+
+
+def test_at_the_users_rate_latency_or_servers_are_said() -> None:
+    low, high = (answered(make_inference_run(1), Service(limit_ms=5.0, rate_per_s=rate)) for rate in (100.0, 1e6))
+    assert all(target.at_rate_ms is not None and target.at_rate_ms < 5.0 for target in low.targets)
+    assert all(target.at_rate_ms == math.inf for target in high.targets)
+    assert "servers" in sentences(high)[1]
+
+
+def test_a_modelled_card_takes_part_with_its_interval() -> None:
+    run = make_inference_run(1, floors_ms=(1.0, 2.0), slopes_ms=(0.05, 0.03))
+    answer = analyse(run)
+    card = served_curve(run, answer, find_gpu("T4", catalogue(())))
+    predicted = serving_answer(run, answer, Service(), (), [card])
+    modelled = predicted.targets[-1]
+    assert (modelled.label, modelled.index, modelled.singles) == ("modelled", len(run.names), 0)
+    low, high = modelled.capacity_per_s.low, modelled.capacity_per_s.high
+    assert low is not None
+    assert high is not None
+    assert modelled.tells == (high <= 10 * low)
+    assert any("modelled card" in note for note in notes(predicted))
+
+
+def test_text_data_and_pictures_hold_the_same_capacities() -> None:
+    run = make_inference_run(1)
+    answer = answered(run, SERVICE, priced(1.0, 1.2))
+    data = serving_data(run, answer)
+    values = [target["capacity_per_s"]["value"] for target in data["targets"]]
+    assert values == [target.capacity_per_s.value for target in answer.targets]
+    assert serving_text(run, answer)[0] == data["sentences"][0]
+    figure = latency_figure(run, answer)
+    drawn = [trace for trace in figure.data if trace.name and "predicted" in trace.name]
+    assert len(drawn) == 2
+    assert all((value, 5.0) in set(zip(t.x, t.y, strict=True)) for t, value in zip(drawn, values, strict=True))
+    assert len(cost_figure(run, answer).data) == 2
