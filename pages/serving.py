@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from core.studies.serving.service import Service
 from core.ui import frame, navigation, shown_run
 from core.ui.hardware import modelled
 from core.ui.serving import form, result
@@ -15,7 +16,8 @@ modelled.offer(run)
 titles = dict(zip(run.target_names, run.names, strict=True))
 if (card := modelled.chosen()) is not None:
     titles[card.name] = f"{card.name} (modelled)"
-service, prices = form.addressed(titles) if st.context.is_embedded else form.choices(titles)
+read = form.addressed if st.context.is_embedded else form.choices
+service, prices = read(titles, Service.of(run))
 if service is None:
     with head:
         frame.top(HEADING, subject=run.name)

@@ -44,10 +44,11 @@ class File:
 
 
 def draw(name: str, files: Iterable[File]) -> None:
-    """Draw one button per file, each named ``breakeven-NAME.ENDING``."""
+    """Draw one button per file, each named ``breakeven-NAME.ENDING``, or ``breakeven-NAME-cells.csv``."""
     for file in files:
+        before = "-" if "." in file.ending else "."
         st.download_button(
-            file.label, data=file.make, file_name=f"breakeven-{name}.{file.ending}", mime=file.mime,
+            file.label, data=file.make, file_name=f"breakeven-{name}{before}{file.ending}", mime=file.mime,
             help=file.meaning, icon=":material/download:", on_click="ignore", key=f"download-{name}-{file.ending}",
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from core.studies.batch.shapes import Quantity
 from core.studies.serving.prediction import Pays, ServingAnswer
 
 ASSUMED = "Tail assumed: the sweep timed too few steps singly, so each is taken to last as long as the others."
+RESIDENT = "The sweep's inputs lay on the GPU, while requests bring theirs: sweep with --pipeline host to count that."
 UNSPREAD = "Steps of a modelled card are taken not to scatter."
 PREDICTED = "Instances are taken not to slow each other, and network and clients to cost nothing."
 
@@ -95,7 +96,7 @@ def notes(answer: ServingAnswer) -> tuple[str, ...]:
     tail = ASSUMED if not min(counts) else f"The tail is that of {min(counts):,} single steps or more per target."
     cards = [target for target in answer.targets if target.label == "modelled"]
     vague = [f"The interval of {card.title} leaves nothing to say of its capacity." for card in cards if not card.tells]
-    return (PREDICTED, tail, *([UNSPREAD] if cards else []), *vague)
+    return (PREDICTED, tail, *([RESIDENT] if answer.resident else []), *([UNSPREAD] if cards else []), *vague)
 
 
 def serving_text(run: Run, answer: ServingAnswer) -> list[str]:

@@ -93,12 +93,16 @@ class Pays:
 
 @dataclass(frozen=True)
 class ServingAnswer:
-    """Answer on serving a run's targets. ``pays`` compares each priced target with the first priced one."""
+    """Answer on serving a run's targets.
+
+    ``pays`` compares each priced target with the first priced one. ``resident``: a GPU found its inputs on the device.
+    """
 
     service: Service
     targets: tuple[TargetService, ...]
     pays: tuple[Pays, ...]
     label: str
+    resident: bool = False
 
 
 def serving_answer(
@@ -132,7 +136,8 @@ def serving_answer(
             targets.append(_service_of(known, service, of_target.get(known.name)))
     priced = [target for target in targets if target.price is not None and target.tells]
     pays = tuple(_pays(priced[0], other) for other in priced[1:])
-    return ServingAnswer(service, tuple(targets), pays, run.label)
+    resident = run.plan.pipeline.kind == "resident" and any(target.is_gpu for target in run.plan.targets)
+    return ServingAnswer(service, tuple(targets), pays, run.label, resident)
 
 
 def served_curve(run: Run, answer: Answer, spec: GpuSpec) -> CardCurve:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from core.base.fields import About
 from core.base.schema import Frozen
+from core.rounds.run import Run
 from core.studies.serving.queue import Batching
 
 Percentile = Literal["50", "90", "99"]
@@ -57,6 +58,11 @@ class Service(Frozen):
         Annotated[float, Field(gt=0, le=1e9)] | None,
         About("Your rate", "Requests that come per second.", unit="requests/s", empty="none", step=10.0, flag="--rate"),
     ] = None
+
+    @classmethod
+    def of(cls, run: Run) -> Service:
+        """Return the usual service of a run, with no larger batch than it measured."""
+        return cls(max_batch=min(cls().max_batch, max(run.batches, default=1)))
 
     @property
     def level(self) -> float:

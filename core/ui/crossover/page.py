@@ -119,7 +119,9 @@ class _Parts:
             if self._run.label == "published":
                 published.to_gallery("All published curves, with the model beside them")
             else:
-                for page in ("diagnosis", "batch", "hardware"):
+                plan = self._run.plan
+                served = ("serving",) if plan is not None and not plan.workload.training else ()
+                for page in ("diagnosis", "batch", *served, "hardware"):
                     navigation.link(page, run=self._run.id)
 
     def evidence(self) -> dict[str, Callable[[], None]]:

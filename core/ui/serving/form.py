@@ -25,29 +25,29 @@ BETWEEN = "~"
 """Between prices in an address, in the order of targets; needs no escape there."""
 
 
-def choices(titles: Mapping[str, str]) -> tuple[Service | None, tuple[Price, ...]]:
+def choices(titles: Mapping[str, str], usual: Service) -> tuple[Service | None, tuple[Price, ...]]:
     """Draw the fields and return service and prices; no service, with a sentence at each wrong field, if it is not
-    possible. ``titles`` are those of the targets, by name.
+    possible. ``titles`` are those of the targets, by name; ``usual`` is chosen where nothing else is.
     """
     places, checks = Places(), Checks()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        entered = {name: _field(FIELDS[name], places) for name in ABOVE}
+        entered = {name: _field(FIELDS[name], places, usual) for name in ABOVE}
         with st.popover("Batcher", icon=":material/tune:", width="content"):
-            entered |= {name: _field(field, places) for name, field in FIELDS.items() if name not in ABOVE}
+            entered |= {name: _field(field, places, usual) for name, field in FIELDS.items() if name not in ABOVE}
         with st.popover("Prices", icon=":material/payments:", width="content"):
             prices = _price_fields(titles)
     values = checks.fields(Service, entered)
     outcome = checks.outcome("limit_ms", lambda: Service.model_validate(values))
     places.fill(outcome.errors)
     if outcome.plan is not None:
-        _put(outcome.plan)
+        _put(outcome.plan, usual)
     return outcome.plan, prices
 
 
-def _field(field: PlanField, places: Places) -> Any:
+def _field(field: PlanField, places: Places, usual: Service) -> Any:
     """Draw a field, which takes its first value from the address."""
     key = f"serving_{field.key}"
-    default = field.with_default(_addressed(field)) if key not in st.session_state else field
+    default = field.with_default(_addressed(field, usual)) if key not in st.session_state else field
     if field.name == "percentile":
         options = {f"p{name}": name for name in get_args(Percentile)}
         index = list(options.values()).index(default.default)
@@ -55,21 +55,20 @@ def _field(field: PlanField, places: Places) -> Any:
     return places.plan_field(default, "serving", width=170)
 
 
-def _addressed(field: PlanField) -> Any:
-    """Return the address's value of a field, else the default; a wrong one is left out."""
-    text = st.query_params.get(field.key)
+def _addressed(field: PlanField, usual: Service) -> Any:
+    """Return the address's value of a field, else the usual one; a wrong one is left out."""
+    text, default = st.query_params.get(field.key), getattr(usual, field.name)
     if text is None:
-        return field.default
+        return default
     with suppress(UserError, ValueError):
         if field.name == "percentile":
-            return text if text in get_args(Percentile) else field.default
+            return text if text in get_args(Percentile) else default
         return field.checked(float(text))
-    return field.default
+    return default
 
 
-def _put(chosen: Service) -> None:
+def _put(chosen: Service, usual: Service) -> None:
     """Put what is not as usual into the address."""
-    usual = Service()
     for name, field in FIELDS.items():
         value = getattr(chosen, name)
         shown = value if isinstance(value, str) else f"{value:g}" if value is not None else None
@@ -93,9 +92,9 @@ def _price_fields(titles: Mapping[str, str]) -> tuple[Price, ...]:
     return _prices(titles, amounts)
 
 
-def addressed(titles: Mapping[str, str]) -> tuple[Service, tuple[Price, ...]]:
+def addressed(titles: Mapping[str, str], usual: Service) -> tuple[Service, tuple[Price, ...]]:
     """Return service and prices of the address, for a page without fields."""
-    service = Service.model_validate({name: _addressed(field) for name, field in FIELDS.items()})
+    service = Service.model_validate({name: _addressed(field, usual) for name, field in FIELDS.items()})
     return service, _prices(titles, _addressed_amounts(titles))
 
 
