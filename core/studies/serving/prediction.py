@@ -23,12 +23,24 @@ from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.batch.shapes import Price, Quantity, check_prices
 from core.studies.batch.times import StepCurve, step_curve
-from core.studies.serving.queue import LatencyCurve, StepTimes, capacity_per_s, latency_quantile_ms, saturation_per_s
+from core.studies.serving.queue import (
+    NO_STALLS,
+    LatencyCurve,
+    Stalls,
+    StepTimes,
+    capacity_per_s,
+    latency_quantile_ms,
+    saturation_per_s,
+)
 from core.studies.serving.service import Service
 from core.workload.execution import expected
 
 FEWEST_SINGLES = 100
 """Fewest single steps of a batch size that show a 99th percentile."""
+FEWEST_BLOCKS = 8
+"""Fewest blocks of a batch in one process among which an outlier shows."""
+STALL_SDS, MAD_TO_SD = 5.0, 1.4826
+"""A block is stalled beyond so many standard deviations, which follow from the median deviation (normal)."""
 WIDEST = 10.0
 """Widest interval of a modelled capacity, upper over lower end, of which anything is said."""
 MOST_SERVERS = 1_000
@@ -126,7 +138,8 @@ def serving_answer(
         curve = step_curve(cells, fit, run.label)
         if curve is not None:
             known = _Known(index, run.target_names[index], run.names[index], run.label, curve,
-                           singles_of(run, index, {cell.batch: cell.step_ms for cell in cells}))  # fmt: skip
+                           singles_of(run, index, {cell.batch: cell.step_ms for cell in cells}),
+                           stalls_of(run, index))  # fmt: skip
             targets.append(_service_of(known, service, of_target.get(known.name)))
     if not targets:
         raise UserError("No batch size was measured, so nothing is known of serving.")
@@ -172,6 +185,7 @@ class _Known:
     label: str
     curve: StepCurve
     singles: dict[int, Array]
+    stalls: Stalls = NO_STALLS
 
 
 def _service_of(known: _Known, service: Service, price: Price | None) -> TargetService:
@@ -179,10 +193,10 @@ def _service_of(known: _Known, service: Service, price: Price | None) -> TargetS
     largest = int(curve.batches[-1])
     if service.max_batch > largest:
         raise UserError(f"{known.title} was measured up to batch {largest:,}; choose at most that, or sweep further.")
-    middle = StepTimes.of(curve.batches, np.exp(curve.logs), singles)
+    middle = StepTimes.of(curve.batches, np.exp(curve.logs), singles, known.stalls)
     latency = LatencyCurve.of(middle, service.batching, service.level)
     value = latency.capacity_per_s(service.limit_ms)
-    bounds = _bounds(curve, singles, service, value / saturation_per_s(middle, service.batching))
+    bounds = _bounds(known, service, value / saturation_per_s(middle, service.batching))
     return TargetService(
         known.index, known.name, known.title, known.label, latency, Quantity(value, *bounds),
         latency_quantile_ms(middle, service.batching, float(latency.rates_per_s[0]), service.level),
@@ -209,17 +223,37 @@ def singles_of(run: Run, target: int, step_ms: dict[int, float]) -> dict[int, Ar
     return {batch: np.array(values) for batch, values in pools.items()}
 
 
-def _bounds(
-    curve: StepCurve, singles: dict[int, Array], service: Service, load: float
-) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the capacity: that of all step times, and of the tail, at their ends at once."""
+def stalls_of(run: Run, target: int) -> Stalls:
+    """Return the stops that a target's blocks show: what a block took beyond the usual one of its batch and process.
+
+    Single steps are too few to meet what stops a machine some times per second or less; blocks are most of a sweep.
+    """
+    blocks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for item in run.rounds:
+        for block in item.blocks:
+            if block.target == target:
+                blocks.setdefault((item.batch, block.process), []).append((block.step_ms, block.steps))
+    lengths, seen_ms = list[float](), 0.0
+    for group in blocks.values():
+        if len(group) >= FEWEST_BLOCKS:
+            step_ms, steps = np.array(group).T
+            beyond = (step_ms - np.median(step_ms)) * steps
+            usual = MAD_TO_SD * np.median(np.abs(beyond - np.median(beyond)))
+            lengths += beyond[beyond > STALL_SDS * usual].tolist()
+            seen_ms += float((step_ms * steps).sum())
+    return Stalls(np.array(lengths), seen_ms) if seen_ms else NO_STALLS
+
+
+def _bounds(known: _Known, service: Service, load: float) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of the capacity: that of all step times, tail and stalls at their ends at once."""
+    curve = known.curve
     used = curve.batches <= service.max_batch
     if not np.isfinite(curve.below[used]).all() or not np.isfinite(curve.above[used]).all():
         return None, None
     ends = []
     for side, apart in ((1, curve.above), (-1, curve.below)):
         shift = side * np.where(np.isfinite(apart), apart, 0.0)
-        steps = StepTimes.of(curve.batches, np.exp(curve.logs + shift), singles, side)
+        steps = StepTimes.of(curve.batches, np.exp(curve.logs + shift), known.singles, known.stalls, side)
         ends.append(capacity_per_s(steps, service.batching, service.limit_ms, service.level, load or None))
     return ends[0], ends[1]
 

@@ -47,18 +47,42 @@ class Batching:
 
 
 @dataclass(frozen=True)
+class Stalls:
+    """Rare stops of a machine while it computes, whatever the step: their lengths (ms), all seen in ``seen_ms``."""
+
+    lengths_ms: Array
+    seen_ms: float
+
+    def per_ms(self, side: int = 0) -> float:
+        """Return the rate per millisecond of computing; with ``side`` 1 or −1 the end of its 95 % interval (Poisson,
+        by the square root).
+        """
+        count = len(self.lengths_ms)
+        root = math.sqrt(count) + side * normal_quantile((1 + CONFIDENCE) / 2) / 2
+        return max(0.0, root) ** 2 / self.seen_ms if count else 0.0
+
+
+NO_STALLS = Stalls(np.zeros(0), 1.0)
+
+
+@dataclass(frozen=True)
 class StepTimes:
     """Step time (ms) by batch size, rising, and single steps relative to it, as a row of quantiles for each of
-    ``tail_batches``.
+    ``tail_batches``; beside them ``stall_lengths_ms``, which come ``stalls_per_ms`` of computing.
     """
 
     batches: Array
     ms: Array
     tail_batches: Array
     tails: Array
+    stall_lengths_ms: Array
+    stalls_per_ms: float
 
     @classmethod
-    def of(cls, batches: Array, ms: Array, singles: Mapping[int, Array] | None = None, side: int = 0) -> StepTimes:
+    def of(
+        cls, batches: Array, ms: Array, singles: Mapping[int, Array] | None = None, stalls: Stalls = NO_STALLS,
+        side: int = 0,
+    ) -> StepTimes:  # fmt: skip
         """Return step times with the spread of ``singles``, relative latencies of single steps by batch; none without.
 
         With ``side`` 1 or −1 each quantile is the upper or lower end of its 95 % interval, by order statistics.
@@ -70,8 +94,9 @@ class StepTimes:
             rows[batch] = np.quantile(values, np.clip(levels + shift, 0, 1))
         rows = rows or {1: np.ones(TAIL_POINTS)}
         return cls(
-            np.asarray(batches, float), np.asarray(ms, float), np.array(list(rows), float), np.array([*rows.values()])
-        )
+            np.asarray(batches, float), np.asarray(ms, float), np.array(list(rows), float), np.array([*rows.values()]),
+            stalls.lengths_ms, stalls.per_ms(side),
+        )  # fmt: skip
 
     def of_batch(self, batch: Array) -> Array:
         """Return the step time (ms) at each batch size, interpolated over the logarithms."""
@@ -82,8 +107,9 @@ class StepTimes:
         return np.abs(np.log(batch)[:, None] - np.log(self.tail_batches)[None, :]).argmin(axis=1)
 
     def mean_ms(self, batch: Array) -> Array:
-        """Return the mean time (ms) of single steps at each batch size."""
-        return np.asarray(self.of_batch(batch) * self.tails.mean(axis=1)[self.tail_of(batch)])
+        """Return the mean time (ms) of single steps at each batch size, stalls included."""
+        stalled = 1 + self.stalls_per_ms * (self.stall_lengths_ms.mean() if self.stall_lengths_ms.size else 0.0)
+        return np.asarray(self.of_batch(batch) * self.tails.mean(axis=1)[self.tail_of(batch)] * stalled)
 
 
 @cache
@@ -136,6 +162,9 @@ def latencies_ms(steps: StepTimes, batching: Batching, rate_per_s: float) -> Arr
         count = np.clip(waiting, 1, np.minimum(most, requests - head))
         spread = steps.tails[row_of[count], (rng.random(lane.size) * TAIL_POINTS).astype(int)]
         end = begin + ms_of[count] * spread
+        if steps.stalls_per_ms:
+            hit = rng.random(lane.size) < steps.stalls_per_ms * (end - begin)
+            end = end + hit * steps.stall_lengths_ms[(rng.random(lane.size) * steps.stall_lengths_ms.size).astype(int)]
         free[here, instance] = end
         begins.append(first)
         counts.append(count)
