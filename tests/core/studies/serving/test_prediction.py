@@ -8,7 +8,7 @@ import pytest
 from core.base.schema import UserError
 from core.hardware.catalogue import catalogue, find_gpu
 from core.rounds.answer.analyse import analyse
-from core.rounds.run import Run
+from core.rounds.run import Round, Run
 from core.studies.batch.shapes import Price, Quantity
 from core.studies.serving.export import notes, sentences, serving_data, serving_text
 from core.studies.serving.figures import cost_figure, latency_figure
@@ -21,6 +21,7 @@ from core.studies.serving.prediction import (
     served_curve,
     serving_answer,
     singles_of,
+    stalls_of,
 )
 from core.studies.serving.service import Service
 from simulated.runs import make_run
@@ -170,3 +171,23 @@ def test_text_data_and_pictures_hold_the_same_capacities() -> None:
     assert len(drawn) == 2
     assert all((value, 5.0) in set(zip(t.x, t.y, strict=True)) for t, value in zip(drawn, values, strict=True))
     assert len(cost_figure(run, answer).data) == 2
+
+
+def test_planted_stalls_of_blocks_are_found_and_lower_the_capacity() -> None:
+    run, rng = make_inference_run(1), np.random.default_rng(2)
+    calm = [slower(run.rounds[0], float(rng.lognormal(0, 0.01)), 0.0) for _ in range(400)]
+    stalled = [slower(item, 1.0, 4.0 if place % 40 == 0 else 0.0) for place, item in enumerate(calm)]
+    found = stalls_of(run.model_copy(update={"rounds": tuple(stalled)}), 0)
+    assert len(found.lengths_ms) == 10
+    assert np.median(found.lengths_ms) == pytest.approx(4.0, rel=0.1)
+    assert len(stalls_of(run.model_copy(update={"rounds": tuple(calm)}), 0).lengths_ms) == 0
+    of_both = [answered(run.model_copy(update={"rounds": (*run.rounds, *items)})) for items in (calm, stalled)]
+    assert of_both[1].targets[0].capacity_per_s.value < of_both[0].targets[0].capacity_per_s.value
+
+
+def slower(item: Round, factor: float, stall_ms: float) -> Round:
+    """Return the round with blocks that take ``factor`` times as long, and stall once."""
+    blocks = tuple(
+        block.model_copy(update={"step_ms": factor * block.step_ms + stall_ms / block.steps}) for block in item.blocks
+    )
+    return item.model_copy(update={"blocks": blocks})

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from core.studies.serving.queue import (
+    NO_STALLS,
     Batching,
     LatencyCurve,
+    Stalls,
     StepTimes,
     capacity_per_s,
     latencies_ms,
@@ -93,3 +95,20 @@ def test_the_spread_of_single_steps_is_in_the_tail() -> None:
 
 def test_the_same_question_gets_the_same_answer() -> None:
     assert capacity_per_s(LINEAR, Batching(), 15.0, 0.99) == capacity_per_s(LINEAR, Batching(), 15.0, 0.99)
+
+
+def test_stalls_are_in_the_latency_and_in_the_saturation() -> None:
+    stalls = Stalls(np.full(40, 5.0), 10_000.0)  # 4 per second of computing, of 5 ms
+    stalled = StepTimes.of(LINEAR.batches, LINEAR.ms, None, stalls)
+    plain, slowed = (latencies_ms(steps, Batching(), 200.0) for steps in (LINEAR, stalled))
+    assert slowed.max() > 5.0 + 2.3
+    assert np.quantile(slowed, 0.5) == pytest.approx(np.quantile(plain, 0.5), rel=0.05)
+    assert saturation_per_s(stalled, Batching()) == pytest.approx(saturation_per_s(LINEAR, Batching()) / 1.02)
+    assert capacity_per_s(stalled, Batching(), 15.0, 0.99) < capacity_per_s(LINEAR, Batching(), 15.0, 0.99)
+
+
+def test_the_rate_of_stalls_has_an_interval_and_none_without_any() -> None:
+    stalls = Stalls(np.full(25, 5.0), 5_000.0)
+    assert stalls.per_ms() == pytest.approx(0.005)
+    assert stalls.per_ms(-1) < 0.005 < stalls.per_ms(1)
+    assert NO_STALLS.per_ms(1) == 0.0
