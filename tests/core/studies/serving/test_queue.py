@@ -28,7 +28,7 @@ def even(ms: float) -> StepTimes:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("load", "within"), [(0.3, 0.01), (0.5, 0.02), (0.7, 0.02), (0.9, 0.05)])
+@pytest.mark.parametrize(("load", "within"), [(0.3, 0.02), (0.5, 0.02), (0.7, 0.05), (0.9, 0.05)])
 def test_without_batching_the_mean_is_that_of_pollaczek_and_khinchine(load: float, within: float) -> None:
     assert latencies_ms(even(1.0), ALONE, 1000 * load).mean() == pytest.approx(1 + load / (2 - 2 * load), rel=within)
     random = StepTimes.of(np.array([1.0]), np.array([1.0]), EXPONENTIAL)
@@ -36,7 +36,7 @@ def test_without_batching_the_mean_is_that_of_pollaczek_and_khinchine(load: floa
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("load", "within"), [(0.3, 0.02), (0.5, 0.04), (0.7, 0.04), (0.9, 0.1)])
+@pytest.mark.parametrize(("load", "within"), [(0.3, 0.03), (0.5, 0.04), (0.7, 0.08), (0.9, 0.1)])
 def test_with_exponential_steps_latencies_are_exponential(load: float, within: float) -> None:
     random = StepTimes.of(np.array([1.0]), np.array([1.0]), EXPONENTIAL)
     for level in (0.5, 0.9, 0.99):
