@@ -39,7 +39,7 @@ def true_capacity_per_s(floor_ms: float, slope_ms: float, scatter: float, servic
     batches = np.array(BATCHES, dtype=float)
     spread = _spread(np.random.default_rng(1), scatter, TRUE_SINGLES)
     steps = StepTimes.of(batches, floor_ms + slope_ms * batches, {1: spread})
-    return capacity_per_s(steps, service.batching, service.limit_ms, service.level)
+    return capacity_per_s(steps, service)
 
 
 def _spread(rng: np.random.Generator, scatter: float, count: int) -> np.ndarray:

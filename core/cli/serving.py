@@ -49,16 +49,13 @@ def serving_command(path: Path, **flags: Any) -> None:
         curves = [served_curve(run, known, find_gpu(name, cards)) for name in flags["gpus"]]
         answer = serving_answer(run, known, service, prices, curves)
     data = serving_data(run, answer)
-    unwritten = write_out(flags["out"], json_text(data)) if flags["out"] else None
+    unwritten = write_out(flags["out"], json_text(data))
     conclude(in_lines(serving_text(run, answer)), data if flags["as_json"] else None, unwritten)
 
 
 def milliseconds(text: str) -> float:
-    """Return a time written as ``50``, ``50ms`` or ``0.05s``, in ms. Raises BadInput."""
-    amount, scale = text.strip().removesuffix("ms"), 1.0
-    if amount.endswith("s"):
-        amount, scale = amount.removesuffix("s"), 1000.0
+    """Return a time written as ``50`` or ``50ms``. Raises BadInput."""
     try:
-        return scale * float(amount)
+        return float(text.strip().removesuffix("ms"))
     except ValueError:
         raise BadInput(f"“{shown(text)}” is no time; write milliseconds, such as 50 or 50ms.") from None

@@ -24,6 +24,7 @@ from core.hardware.host import HostCosts, Modelling
 from core.hardware.interval import Modelled, errors, family_of
 from core.hardware.model import Limit, attends_in_one_kernel, modelled_as, peaks_of, rate_of, runs_as
 from core.hardware.work import step_table
+from core.networks.families import Network
 from core.networks.families.own import Own
 from core.rounds.answer.answer import Answer
 from core.rounds.answer.best_cpu import LOOK, rank_cpus
@@ -256,14 +257,19 @@ def compared_with(run: Run, answer: Answer) -> int:
     return index
 
 
+def network_flag(network: Network) -> str:
+    """Return the flag by which a command takes the network."""
+    return "--architecture FILE" if isinstance(network, Own) else f"--preset {network.name}"
+
+
 def not_modelled(workload: Workload) -> str | None:
     """Explain why no GPU step of a recurrent network is modelled and what to run instead; None for other networks."""
     if family_of(workload) != "recurrent" or any(name.startswith("recurrent/") for name in errors().classes):
         return None
-    network = workload.network
-    named = "--architecture FILE" if isinstance(network, Own) else f"--preset {network.name}"
     lengths = f" --lengths {written_lengths(workload.lengths)}" if workload.lengths else ""
-    sweep = f"python -m core sweep {named}{'' if workload.training else ' --mode infer'}{lengths}"
+    sweep = (
+        f"python -m core sweep {network_flag(workload.network)}{'' if workload.training else ' --mode infer'}{lengths}"
+    )
     return (
         "A GPU's step of recurrent layers (LSTM, GRU) is not modelled, since cuDNN's kernels run them there and how "
         f"far a model of those errs is not known: measure it on a machine with such a card by “{sweep} --out run.json” "

@@ -147,9 +147,8 @@ def find_run(run_id: str) -> Run:
 
     Raises RunNotFound.
     """
-    for shipped in (example(), example(inference=True)):
-        if shipped is not None and shipped.id == run_id:
-            return shipped
+    if (shipped := example()) is not None and shipped.id == run_id:
+        return shipped
     if (printed := published_run(run_id)) is not None:
         return printed
     snapshot = engine().jobs.snapshot(SWEEP.name)
@@ -159,6 +158,8 @@ def find_run(run_id: str) -> Run:
     summary = engine().store.summary(run_id)
     if summary is not None and summary.kind == SWEEP.name:
         return _stored(summary, engine().store)
+    if (shipped := example(inference=True)) is not None and shipped.id == run_id:  # last, as reading it takes a while
+        return shipped
     raise RunNotFound(f"There is no run {run_id[:64]} here; it was deleted, or measured on another machine.")
 
 

@@ -7,6 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.studies.serving.service import Service
+from core.ui.serving import PAGE
+from core.ui.shown_run import LAST
 from simulated.pages import keep, open_page, text_of, titles
 from simulated.runs import make_run
 from simulated.served import make_inference_run
@@ -29,6 +31,7 @@ def test_without_a_run_of_inference_the_example_stands(engine: Any) -> None:
     keep(engine.store, make_run(2))
     at = open_page("serving")
     assert at.query_params["run"].startswith("example-inference")
+    assert LAST not in at.session_state  # other pages keep their run
     assert titles(at) == [LATENCY]
     assert not at.error
 
@@ -79,6 +82,12 @@ def test_a_run_of_training_gets_the_command(engine: Any) -> None:
     at = open_page("serving", run=keep(engine.store, make_run(1)))
     assert "--mode infer" in text_of(at)
     assert titles(at) == []
+
+
+def test_a_verdict_of_inference_leads_here_and_one_of_training_does_not(engine: Any) -> None:
+    for run_id, leads in ((kept(engine), True), (keep(engine.store, make_run(2)), False)):
+        labels = [link.label for link in open_page("crossover", run=run_id).page_link]
+        assert (PAGE.link in labels) == leads
 
 
 def test_a_modelled_card_stands_beside_the_targets(engine: Any) -> None:

@@ -109,7 +109,7 @@ def fleet_plan(*labels: str, sweep: SweepPlan = SHORT) -> FleetPlan:
 
 
 def driver(address: str, labels: list[str]) -> None:
-    """Measure, and print each machine's state and reason whenever it changes."""
+    """Measure long sweeps, and print each machine's state and reason whenever it changes."""
     said: set[str] = set()
 
     def report(progress: Any) -> None:
@@ -121,7 +121,7 @@ def driver(address: str, labels: list[str]) -> None:
 
     cluster = RayCluster(address, SimulatedNode)
     try:
-        run_fleet(tools(threading.Event(), report, FleetRecorder()), fleet_plan(*labels), cluster)
+        run_fleet(tools(threading.Event(), report, FleetRecorder()), fleet_plan(*labels, sweep=LONG), cluster)
     finally:
         cluster.close()
 

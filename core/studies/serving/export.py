@@ -10,7 +10,7 @@ from core.base.numbers import number, table
 from core.base.text import sentence_case
 from core.rounds.run import Run
 from core.studies.batch.shapes import Quantity
-from core.studies.serving.prediction import Pays, ServingAnswer
+from core.studies.serving.prediction import Pays, ServingAnswer, TargetService
 
 ASSUMED = "Tail assumed: the sweep timed too few steps singly, so each is taken to last as long as the others."
 RESIDENT = "The sweep's inputs lay on the GPU, while requests bring theirs: sweep with --pipeline host to count that."
@@ -29,11 +29,11 @@ def verdict(answer: ServingAnswer) -> str:
     known = [target for target in answer.targets if target.tells]
     parts = [f"{rate_words(t.capacity_per_s)} on {t.title}" for t in known if t.capacity_per_s.value]
     lines = [f"Predicted at {promise}: {', '.join(parts)}."] if parts else []
-    missed = [target for target in known if not target.capacity_per_s.value]
-    lines += [
-        f"Even a lone request misses {promise} on {target.title}: it takes {number(target.alone_ms)} ms."
-        for target in missed
-    ]
+    for target in known:
+        if target.capacity_per_s.high == 0:
+            lines.append(f"Even a lone request misses {promise} on {target.title}.")
+        elif not target.capacity_per_s.value:
+            lines.append(f"It is not clear if any request keeps {promise} on {target.title}.")
     return " ".join(lines)
 
 
@@ -49,14 +49,24 @@ def _at_rate(answer: ServingAnswer) -> tuple[str, ...]:
     rate = answer.service.rate_per_s
     if rate is None:
         return ()
-    parts = []
-    for target in filter(attrgetter("tells"), answer.targets):
-        capacity, latency_ms = target.capacity_per_s.value, target.at_rate_ms or math.inf
-        if latency_ms <= answer.service.limit_ms:
-            parts.append(f"{number(latency_ms)} ms on {target.title}")
-        elif capacity:
-            parts.append(f"{math.ceil(rate / capacity):,} servers on {target.title}")
+    known = filter(attrgetter("tells"), answer.targets)
+    parts = [words for target in known if (words := _rate_on(target, rate, answer.service.limit_ms))]
     return (f"At {number(rate)} requests/s: {', '.join(parts)}.",) if parts else ()
+
+
+def _rate_on(target: TargetService, rate_per_s: float, limit_ms: float) -> str:
+    """Return latency or number of servers with its interval; empty where there is none."""
+    latency, capacity = target.at_rate_ms, target.capacity_per_s
+    if latency is None or latency.low is None or latency.high is None or not capacity.low or not capacity.high:
+        return ""
+    if latency.high <= limit_ms:
+        return f"{number(latency.value)} ms ({number(latency.low)} to {number(latency.high)}) on {target.title}"
+    few, many = (math.ceil(rate_per_s / each) for each in (capacity.high, capacity.low))
+    return (
+        f"{few:,} {'server' if few == 1 else 'servers'} on {target.title}"
+        if few == many
+        else (f"{few:,} to {many:,} servers on {target.title}")
+    )
 
 
 def _needed(answer: ServingAnswer) -> tuple[str, ...]:
@@ -113,7 +123,7 @@ def serving_text(run: Run, answer: ServingAnswer) -> list[str]:
 
 
 def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
-    """Return the answer as JSON: capacities with intervals, curves, and from which rate a target pays."""
+    """Return the answer as JSON: capacities with intervals, curves, and from which rate a target costs less."""
     names = {target.index: target.name for target in answer.targets}
     return {
         "run": run.id,
@@ -126,7 +136,7 @@ def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
                 "step_times": target.label,
                 "capacity_per_s": _bounds(target.capacity_per_s),
                 "lone_request_ms": target.alone_ms,
-                "latency_at_rate_ms": None if target.at_rate_ms in (None, math.inf) else target.at_rate_ms,
+                "latency_at_rate_ms": None if target.at_rate_ms is None else _bounds(target.at_rate_ms),
                 "single_steps": target.singles,
                 "rates_per_s": [float(rate) for rate in target.curve.rates_per_s],
                 "latency_ms": [float(ms) for ms in target.curve.ms],
@@ -149,4 +159,5 @@ def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
 
 
 def _bounds(rate: Quantity) -> dict[str, float | None]:
-    return {"value": rate.value, "low": rate.low, "high": rate.high}
+    ends = {"value": rate.value, "low": rate.low, "high": rate.high}
+    return {name: None if end is None or math.isinf(end) else end for name, end in ends.items()}

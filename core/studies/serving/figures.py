@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from core.analysis.numerics import Array
 from core.base.numbers import number
 from core.base.text import sentence_case
 from core.figures.marks import Span, add_level, add_spans, add_upright
 from core.figures.style import TARGET_LOOKS, Look, frame, literal, log_axis, log_range, name_legend, name_rows, short
+from core.hardware.start_figure import CARD_LOOK
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
 from core.studies.serving.export import notes, rate_words
@@ -22,7 +22,7 @@ COST_POINTS = 400
 
 def look_of(target: TargetService) -> Look:
     """Return the style of a target, or of a modelled card."""
-    return TARGET_LOOKS[target.index % len(TARGET_LOOKS)]
+    return CARD_LOOK if target.label == "modelled" else TARGET_LOOKS[target.index]
 
 
 def latency_figure(run: Run, answer: ServingAnswer) -> go.Figure:
@@ -59,7 +59,10 @@ def latency_figure(run: Run, answer: ServingAnswer) -> go.Figure:
     figure.update_yaxes(log_axis(f"Latency, p{service.percentile} (ms)", log_range(values)))
     name_legend(figure, names)
     yours = "" if service.rate_per_s is None else " Dashed: your rate."
-    foot = [*notes(answer), f"Dotted across: the limit. Upright: capacity with its 95 % interval.{yours}"]
+    foot = [
+        *notes(answer),
+        f"Dotted across: the limit. Upright: capacity with its 95 % interval; curves have none.{yours}",
+    ]
     title = f"Latency by request rate (p{service.percentile})"
     return frame(
         figure, title, [workload_line(run), service_words(answer)], foot, run,
@@ -85,7 +88,7 @@ def cost_figure(run: Run, answer: ServingAnswer) -> go.Figure:
     for target in priced:
         look, name = look_of(target), literal(short(sentence_case(target.title), 48))
         shown = name if target.label == "modelled" else f"{name} (predicted)"
-        costs = _costs(target, rates)
+        costs = [target.cost_per_million(float(rate)) for rate in rates]
         values += costs
         figure.add_scatter(
             x=rates.tolist(), y=costs, mode="lines", name=shown, line=look.line("modelled"),
@@ -115,7 +118,3 @@ def cost_figure(run: Run, answer: ServingAnswer) -> go.Figure:
 def priced_targets(answer: ServingAnswer) -> list[TargetService]:
     """Return the targets whose cost can be drawn."""
     return [t for t in answer.targets if t.price is not None and t.capacity_per_s.value and t.tells]
-
-
-def _costs(target: TargetService, rates: Array) -> list[float]:
-    return [target.cost_per_million(float(rate), target.capacity_per_s.value) for rate in rates]

@@ -1,4 +1,4 @@
-"""Prediction of what a sweep's targets serve: the request rate that each carries at a latency, and which pays.
+"""Prediction of what a sweep's targets serve: the request rate that each carries at a latency, and which costs less.
 
 Step times and their intervals are the sweep's; single steps, which the workers time whenever they prepare a batch, give
 the spread that makes the tail. Batches between measured ones are interpolated.
@@ -16,9 +16,10 @@ from core.analysis.numerics import Array
 from core.base.money import SECONDS_AN_HOUR
 from core.base.schema import UserError
 from core.hardware.catalogue import GpuSpec
-from core.hardware.compare import batches_between, card_target, compared_with
+from core.hardware.compare import batches_between, card_target, compared_with, network_flag
 from core.hardware.curve import CardCurve, card_curve
 from core.hardware.host import Conditions, Modelling, costs_of_kind
+from core.hardware.interval import Modelled
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.studies.batch.shapes import Price, Quantity, check_prices
@@ -46,10 +47,6 @@ WIDEST = 10.0
 MOST_SERVERS = 1_000
 """Most servers of one target that are counted when two prices are compared."""
 MILLION = 1_000_000
-TRAINING = (
-    "This run measured training; a server computes no gradients. Sweep the same network for inference first: "
-    "`python -m core sweep --mode infer`, or Mode on the page Sweep."
-)
 
 
 @dataclass(frozen=True)
@@ -57,11 +54,10 @@ class TargetService:
     """One target's service.
 
     Attributes:
-        capacity_per_s: Largest request rate within the limit; 0 if even a lone request misses it.
-        alone_ms: Latency of lone requests at the promised percentile.
         label: That of its step times.
+        capacity_per_s: Largest request rate within the limit; 0 if even a lone request misses it.
         singles: Number of single steps behind the tail; 0 if it is assumed to have none.
-        at_rate_ms: Latency at the user's rate at the promised percentile, infinite beyond saturation.
+        at_rate_ms: Promised percentile at the user's rate, infinite beyond saturation; None without such a rate.
     """
 
     index: int
@@ -70,10 +66,14 @@ class TargetService:
     label: str
     curve: LatencyCurve
     capacity_per_s: Quantity
-    alone_ms: float
+    at_rate_ms: Quantity | None
     singles: int
     price: Price | None
-    at_rate_ms: float | None = None
+
+    @property
+    def alone_ms(self) -> float:
+        """The promised percentile for lone requests."""
+        return float(self.curve.ms[0])
 
     @property
     def tells(self) -> bool:
@@ -81,10 +81,10 @@ class TargetService:
         low, high = self.capacity_per_s.low, self.capacity_per_s.high
         return self.label != "modelled" or bool(low and high and high <= WIDEST * low)
 
-    def cost_per_million(self, rate_per_s: float, capacity_per_s: float) -> float:
+    def cost_per_million(self, rate_per_s: float) -> float:
         """Return the price of a million requests that come at that rate, on as many servers as that takes."""
         assert self.price is not None
-        servers = math.ceil(rate_per_s / capacity_per_s)
+        servers = math.ceil(rate_per_s / self.capacity_per_s.value)
         return MILLION * self.price.per_hour * servers / (rate_per_s * SECONDS_AN_HOUR)
 
 
@@ -127,7 +127,14 @@ def serving_answer(
     if run.plan is None:
         raise UserError("Only points were imported for this run; without its plan it may be of training.")
     if run.plan.workload.training:
-        raise UserError(TRAINING)
+        raise UserError(
+            "This run measured training; a server computes no gradients. Sweep the same for inference first: "
+            f"“{_inference_command(run)}”, or Mode on the page Sweep."
+        )
+    if several := [target for target in run.plan.targets if target.steps_per_execution > 1]:
+        raise UserError(
+            f"{several[0]} runs several steps per call, but a server runs one for each batch: sweep without."
+        )
     if run.plan.workload.lengths:
         raise UserError("This run has inputs of several lengths; serving is predicted for inputs of one length.")
     check_prices(prices, (*run.target_names, *(card.gpu for card in cards)))
@@ -148,9 +155,16 @@ def serving_answer(
             known = _Known(index, card.gpu, f"{card.gpu} (modelled)", "modelled", _modelled(card), {})
             targets.append(_service_of(known, service, of_target.get(known.name)))
     priced = [target for target in targets if target.price is not None and target.tells]
-    pays = tuple(_pays(priced[0], other) for other in priced[1:])
+    compared = tuple(pays(priced[0], other) for other in priced[1:])
     resident = run.plan.pipeline.kind == "resident" and any(target.is_gpu for target in run.plan.targets)
-    return ServingAnswer(service, tuple(targets), pays, run.label, resident)
+    return ServingAnswer(service, tuple(targets), compared, run.label, resident)
+
+
+def _inference_command(run: Run) -> str:
+    """Return the command that measures the run's targets for inference."""
+    assert run.plan is not None
+    network, targets = network_flag(run.plan.workload.network), " ".join(run.target_names)
+    return f"python -m core sweep {network} --mode infer --targets {targets} --out infer.json"
 
 
 def served_curve(run: Run, answer: Answer, spec: GpuSpec) -> CardCurve:
@@ -167,17 +181,17 @@ def served_curve(run: Run, answer: Answer, spec: GpuSpec) -> CardCurve:
 
 
 def _modelled(card: CardCurve) -> StepCurve:
-    points = card.stretch
+    points = [point for point in card.stretch if isinstance(point, Modelled)]
     logs = np.log([point.step_ms for point in points])
-    low = np.log([point.low_ms or point.step_ms for point in points])
-    high = np.log([point.high_ms or point.step_ms for point in points])
-    labels = tuple(point.label for point in points)
-    return StepCurve(np.array([point.batch for point in points], dtype=float), logs, logs - low, high - logs, labels)
+    low = np.log([point.low_ms for point in points])
+    high = np.log([point.high_ms for point in points])
+    batches = np.array([point.batch for point in points], dtype=float)
+    return StepCurve(batches, logs, logs - low, high - logs, tuple(point.label for point in points))
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a target before it is asked to serve."""
+    """Facts of a target before it is asked to serve."""
 
     index: int
     name: str
@@ -189,21 +203,32 @@ class _Known:
 
 
 def _service_of(known: _Known, service: Service, price: Price | None) -> TargetService:
-    curve, singles = known.curve, known.singles
+    curve = known.curve
     largest = int(curve.batches[-1])
     if service.max_batch > largest:
         raise UserError(f"{known.title} was measured up to batch {largest:,}; choose at most that, or sweep further.")
-    middle = StepTimes.of(curve.batches, np.exp(curve.logs), singles, known.stalls)
-    latency = LatencyCurve.of(middle, service.batching, service.level)
-    value = latency.capacity_per_s(service.limit_ms)
-    bounds = _bounds(known, service, value / saturation_per_s(middle, service.batching))
+    middle = StepTimes.of(curve.batches, np.exp(curve.logs), known.singles, known.stalls)
+    latency = LatencyCurve.of(middle, service)
+    capacity = latency.capacity_per_s()
+    ends = _ends(known, service)
+    load = capacity / saturation_per_s(middle, service)
     return TargetService(
-        known.index, known.name, known.title, known.label, latency, Quantity(value, *bounds),
-        latency_quantile_ms(middle, service.batching, float(latency.rates_per_s[0]), service.level),
-        sum(map(len, singles.values())), price,
-        None if service.rate_per_s is None
-        else latency_quantile_ms(middle, service.batching, service.rate_per_s, service.level),
+        known.index, known.name, known.title, known.label, latency,
+        _with_ends(capacity, [capacity_per_s(steps, service, load or None) for steps in ends]),
+        _at_rate(middle, ends, service), sum(map(len, known.singles.values())), price,
     )  # fmt: skip
+
+
+def _at_rate(middle: StepTimes, ends: Sequence[StepTimes], service: Service) -> Quantity | None:
+    if (rate := service.rate_per_s) is None:
+        return None
+    bounds = [latency_quantile_ms(steps, service, rate) for steps in ends]
+    return _with_ends(latency_quantile_ms(middle, service, rate), bounds)
+
+
+def _with_ends(value: float, ends: Sequence[float]) -> Quantity:
+    """Return the value with the interval of its ends, which holds it; with none if there are no ends."""
+    return Quantity(value, min(value, *ends), max(value, *ends)) if ends else Quantity(value, None, None)
 
 
 def singles_of(run: Run, target: int, step_ms: dict[int, float]) -> dict[int, Array]:
@@ -244,21 +269,23 @@ def stalls_of(run: Run, target: int) -> Stalls:
     return Stalls(np.array(lengths), seen_ms) if seen_ms else NO_STALLS
 
 
-def _bounds(known: _Known, service: Service, load: float) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the capacity: that of all step times, tail and stalls at their ends at once."""
+def _ends(known: _Known, service: Service) -> list[StepTimes]:
+    """Return the slowest and the fastest step times of the 95 % interval: all batches, tail and stalls at their ends at
+    once; none where a batch has no interval.
+    """
     curve = known.curve
     used = curve.batches <= service.max_batch
     if not np.isfinite(curve.below[used]).all() or not np.isfinite(curve.above[used]).all():
-        return None, None
-    ends = []
-    for side, apart in ((1, curve.above), (-1, curve.below)):
-        shift = side * np.where(np.isfinite(apart), apart, 0.0)
-        steps = StepTimes.of(curve.batches, np.exp(curve.logs + shift), known.singles, known.stalls, side)
-        ends.append(capacity_per_s(steps, service.batching, service.limit_ms, service.level, load or None))
-    return ends[0], ends[1]
+        return []
+    return [
+        StepTimes.of(curve.batches, np.exp(curve.logs + side * np.where(np.isfinite(apart), apart, 0.0)),
+                     known.singles, known.stalls, side)
+        for side, apart in ((1, curve.above), (-1, curve.below))
+    ]  # fmt: skip
 
 
-def _pays(base: TargetService, other: TargetService) -> Pays:
+def pays(base: TargetService, other: TargetService) -> Pays:
+    """Return from which rate ``other`` costs less than ``base``, with its interval; both have a price."""
     mine, theirs = base.capacity_per_s, other.capacity_per_s
     value = pays_from(base, mine.value, other, theirs.value)
     for_good = value is not None and _for_good(base, other, value)
@@ -270,7 +297,7 @@ def _pays(base: TargetService, other: TargetService) -> Pays:
 
 
 def _for_good(base: TargetService, other: TargetService, rate_per_s: float) -> bool:
-    """Return whether no further server of ``other`` makes it dearer again above that rate."""
+    """Return True if no further server of ``other`` makes it dearer again above that rate."""
     assert base.price is not None
     assert other.price is not None
     for servers in range(1, MOST_SERVERS):

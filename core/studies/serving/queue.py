@@ -2,8 +2,8 @@
 
 The batcher is Triton's: a free instance starts with what waits, at most ``max_batch`` requests, and waits at most
 ``max_delay_ms`` after the arrival of the oldest for more to come. All instances share one queue. Batch after batch is
-played for many servers at once, with the same random numbers at every rate, so latencies change smoothly with the rate
-and two calls agree. Checked against M/M/1, M/D/1 and Inoue's bound for dynamic batching (arXiv 1912.06322) by tests.
+played for many servers at once, with random numbers from one seed, so that two calls agree. Checked against M/M/1,
+M/D/1 and Inoue's bound for dynamic batching (arXiv 1912.06322) by tests.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from core.analysis.numerics import Array
 from core.analysis.statistics import CONFIDENCE, normal_quantile
+from core.studies.serving.service import Service
 
 LANES = 128
 """Servers that are played at once."""
@@ -32,18 +33,6 @@ REFINEMENTS = 5
 NEAR = (0.85, 1.1)
 """Range about an expected capacity in which it is looked for first."""
 TAIL_POINTS = 1_000
-
-
-@dataclass(frozen=True)
-class Batching:
-    """The batcher's settings; ``burstiness`` is the squared coefficient of variation of the time between requests: 1
-    for Poisson arrivals, 0 for even ones.
-    """
-
-    max_batch: int = 32
-    max_delay_ms: float = 0.0
-    instances: int = 1
-    burstiness: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -124,20 +113,20 @@ def _gaps(burstiness: float, lanes: int, requests: int) -> Array:
     return np.cumsum(gaps, axis=1)
 
 
-def usual_batch(steps: StepTimes, batching: Batching, rate_per_s: float) -> float:
+def usual_batch(steps: StepTimes, service: Service, rate_per_s: float) -> float:
     """Return the batch size at which requests come as fast as instances without a pause serve them, at least 1."""
-    sizes = np.arange(1, batching.max_batch + 1, dtype=float)
-    keeps_up = 1000 * batching.instances * sizes >= rate_per_s * steps.mean_ms(sizes)
-    return float(sizes[keeps_up.argmax()]) if keeps_up.any() else float(batching.max_batch)
+    sizes = np.arange(1, service.max_batch + 1, dtype=float)
+    keeps_up = 1000 * service.instances * sizes >= rate_per_s * steps.mean_ms(sizes)
+    return float(sizes[keeps_up.argmax()]) if keeps_up.any() else float(service.max_batch)
 
 
-def latencies_ms(steps: StepTimes, batching: Batching, rate_per_s: float) -> Array:
+def latencies_ms(steps: StepTimes, service: Service, rate_per_s: float) -> Array:
     """Return latencies from arrival to the end of the batch, of requests that come at ``rate_per_s``."""
-    lanes, most = LANES, batching.max_batch
-    load = min(0.99, rate_per_s / saturation_per_s(steps, batching))
-    more = max(usual_batch(steps, batching, rate_per_s), 1 / (1 - load))  # near saturation a queue forgets slowly
+    lanes, most = LANES, service.max_batch
+    load = min(0.99, rate_per_s / saturation_per_s(steps, service))
+    more = max(usual_batch(steps, service, rate_per_s), 1 / (1 - load))  # near saturation a queue forgets slowly
     requests = min(MOST_REQUESTS, BATCHES * 2 ** round(math.log2(more)))
-    arrivals = _gaps(batching.burstiness, lanes, requests) * (1000 / rate_per_s)
+    arrivals = _gaps(service.burstiness, lanes, requests) * (1000 / rate_per_s)
     apart = 2 * float(arrivals.max()) + 1.0
     flat = (arrivals + apart * np.arange(lanes)[:, None]).ravel()
     sizes = np.arange(1, most + 1, dtype=float)
@@ -145,16 +134,16 @@ def latencies_ms(steps: StepTimes, batching: Batching, rate_per_s: float) -> Arr
     row_of = np.concatenate([[0], steps.tail_of(sizes)])
     rng = np.random.default_rng(11)
     lane, head = np.arange(lanes), np.zeros(lanes, dtype=int)
-    free = np.zeros((lanes, batching.instances))
+    free = np.zeros((lanes, service.instances))
     begins, counts, ends = list[Array](), list[Array](), list[Array]()
     while lane.size:
         first = lane * requests + head
         oldest = flat[first] - apart * lane
-        ready = oldest + batching.max_delay_ms
-        if batching.max_delay_ms and most > 1:
+        ready = oldest + service.max_delay_ms
+        if service.max_delay_ms and most > 1:
             last = flat[np.minimum(first + most, (lane + 1) * requests) - 1] - apart * lane
             ready = np.where(head + most <= requests, np.minimum(ready, last), ready)
-        instance = free.argmin(axis=1) if batching.instances > 1 else 0
+        instance = free.argmin(axis=1) if service.instances > 1 else 0
         here = np.arange(lane.size)
         begin = np.maximum(free[here, instance], ready)
         waiting = np.searchsorted(flat, np.minimum(begin, apart / 1.5) + apart * lane, side="right") - first
@@ -178,65 +167,60 @@ def latencies_ms(steps: StepTimes, batching: Batching, rate_per_s: float) -> Arr
     return np.asarray(waits[:, int(RUN_UP * requests) :].ravel())
 
 
-def saturation_per_s(steps: StepTimes, batching: Batching) -> float:
+def saturation_per_s(steps: StepTimes, service: Service) -> float:
     """Return the rate that no queue survives: that of the best batch on every instance, without a pause."""
-    sizes = np.arange(1, batching.max_batch + 1, dtype=float)
-    return float(1000 * batching.instances * (sizes / steps.mean_ms(sizes)).max())
+    sizes = np.arange(1, service.max_batch + 1, dtype=float)
+    return float(1000 * service.instances * (sizes / steps.mean_ms(sizes)).max())
 
 
-def latency_quantile_ms(steps: StepTimes, batching: Batching, rate_per_s: float, level: float) -> float:
-    """Return the latency that a share ``level`` of the requests keeps; infinite from saturation on."""
-    if rate_per_s >= saturation_per_s(steps, batching):
+def latency_quantile_ms(steps: StepTimes, service: Service, rate_per_s: float) -> float:
+    """Return the promised percentile of latency; infinite from saturation on."""
+    if rate_per_s >= saturation_per_s(steps, service):
         return math.inf
-    return float(np.quantile(latencies_ms(steps, batching, rate_per_s), level))
+    return float(np.quantile(latencies_ms(steps, service, rate_per_s), service.level))
 
 
 @dataclass(frozen=True)
 class LatencyCurve:
-    """Latency (ms) kept by a share ``level`` of the requests, by request rate."""
+    """The promised percentile of latency (ms) by request rate."""
 
     steps: StepTimes
-    batching: Batching
-    level: float
+    service: Service
     rates_per_s: Array
     ms: Array
 
     @classmethod
-    def of(cls, steps: StepTimes, batching: Batching, level: float) -> LatencyCurve:
-        rates = saturation_per_s(steps, batching) * np.array(LOADS)
-        latency_ms = [latency_quantile_ms(steps, batching, float(rate), level) for rate in rates]
-        return cls(steps, batching, level, rates, np.array(latency_ms))
+    def of(cls, steps: StepTimes, service: Service) -> LatencyCurve:
+        rates = saturation_per_s(steps, service) * np.array(LOADS)
+        latency_ms = [latency_quantile_ms(steps, service, float(rate)) for rate in rates]
+        return cls(steps, service, rates, np.array(latency_ms))
 
-    def capacity_per_s(self, limit_ms: float) -> float:
-        """Return the largest rate at which the latency stays within ``limit_ms``; 0 if it does at none."""
-        kept = np.flatnonzero(self.ms <= limit_ms)
+    def capacity_per_s(self) -> float:
+        """Return the largest rate at which the latency stays within the limit; 0 if it does at none."""
+        kept = np.flatnonzero(self.ms <= self.service.limit_ms)
         if not kept.size:
             return 0.0
-        ends = (*self.rates_per_s, saturation_per_s(self.steps, self.batching))
-        return _crossing(self.steps, self.batching, limit_ms, self.level, ends[kept[-1]], ends[kept[-1] + 1])
+        ends = (*self.rates_per_s, saturation_per_s(self.steps, self.service))
+        return _crossing(self.steps, self.service, ends[kept[-1]], ends[kept[-1] + 1])
 
 
-def capacity_per_s(
-    steps: StepTimes, batching: Batching, limit_ms: float, level: float, near: float | None = None
-) -> float:
-    """Return the largest request rate whose latency at ``level`` stays within ``limit_ms``; 0 if there is none.
+def capacity_per_s(steps: StepTimes, service: Service, near: float | None = None) -> float:
+    """Return the largest request rate whose latency stays within the limit; 0 if there is none.
 
     ``near`` is about the share of saturation at which that rate lies, if it is known: it is looked for there first.
     """
-    most = saturation_per_s(steps, batching)
-    if near is not None and latency_quantile_ms(steps, batching, NEAR[0] * near * most, level) <= limit_ms:
+    most = saturation_per_s(steps, service)
+    if near is not None and latency_quantile_ms(steps, service, NEAR[0] * near * most) <= service.limit_ms:
         high = min(1.0, NEAR[1] * near) * most
-        if latency_quantile_ms(steps, batching, high, level) > limit_ms:
-            return _crossing(steps, batching, limit_ms, level, NEAR[0] * near * most, high)
-    return LatencyCurve.of(steps, batching, level).capacity_per_s(limit_ms)
+        if latency_quantile_ms(steps, service, high) > service.limit_ms:
+            return _crossing(steps, service, NEAR[0] * near * most, high)
+    return LatencyCurve.of(steps, service).capacity_per_s()
 
 
-def _crossing(
-    steps: StepTimes, batching: Batching, limit_ms: float, level: float, low_per_s: float, high_per_s: float
-) -> float:
+def _crossing(steps: StepTimes, service: Service, low_per_s: float, high_per_s: float) -> float:
     for _ in range(REFINEMENTS):
         middle = (low_per_s + high_per_s) / 2
-        if latency_quantile_ms(steps, batching, middle, level) <= limit_ms:
+        if latency_quantile_ms(steps, service, middle) <= service.limit_ms:
             low_per_s = middle
         else:
             high_per_s = middle

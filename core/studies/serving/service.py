@@ -9,7 +9,6 @@ from pydantic import Field
 from core.base.fields import About
 from core.base.schema import Frozen
 from core.rounds.run import Run
-from core.studies.serving.queue import Batching
 
 Percentile = Literal["50", "90", "99"]
 
@@ -53,7 +52,6 @@ class Service(Frozen):
             step=0.5,
         ),
     ] = 1.0
-
     rate_per_s: Annotated[
         Annotated[float, Field(gt=0, le=1e9)] | None,
         About("Your rate", "Requests that come per second.", unit="requests/s", empty="none", step=10.0, flag="--rate"),
@@ -67,10 +65,6 @@ class Service(Frozen):
     @property
     def level(self) -> float:
         return int(self.percentile) / 100
-
-    @property
-    def batching(self) -> Batching:
-        return Batching(self.max_batch, self.max_delay_ms, self.instances, self.burstiness)
 
     @property
     def promise(self) -> str:

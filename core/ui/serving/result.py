@@ -1,4 +1,4 @@
-"""What a run's targets serve: its verdict, latency and cost over the request rate, every number, and the files."""
+"""The service of a run's targets: verdict, latency and cost over the request rate, every number, and the files."""
 
 from __future__ import annotations
 

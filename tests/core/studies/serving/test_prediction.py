@@ -1,6 +1,7 @@
 """What targets with known step times serve, and when one pays, as predicted from their sweep."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from core.studies.serving.export import notes, sentences, serving_data, serving_
 from core.studies.serving.figures import cost_figure, latency_figure
 from core.studies.serving.prediction import (
     FEWEST_SINGLES,
-    Pays,
     ServingAnswer,
     TargetService,
+    pays,
     pays_from,
     served_curve,
     serving_answer,
@@ -24,7 +25,7 @@ from core.studies.serving.prediction import (
     stalls_of,
 )
 from core.studies.serving.service import Service
-from simulated.runs import make_run
+from simulated.runs import make_run, planned
 from simulated.served import make_inference_run, true_capacity_per_s
 
 pytestmark = pytest.mark.statistical  # each answer plays some hundred thousand requests
@@ -49,7 +50,7 @@ def target_of(capacity_per_s: float, per_hour: float) -> TargetService:
     answer = answered(make_inference_run(1))
     base = answer.targets[0]
     return TargetService(
-        base.index, base.name, base.title, "measured", base.curve, Quantity(capacity_per_s, None, None), 1.0, 0,
+        base.index, base.name, base.title, "measured", base.curve, Quantity(capacity_per_s, None, None), None, 0,
         Price(target=base.name, per_hour=per_hour, dated=DATED),
     )  # fmt: skip
 
@@ -94,7 +95,7 @@ def test_single_steps_of_neighbouring_batches_are_pooled_until_they_suffice() ->
 
 
 def test_training_several_lengths_and_a_batch_beyond_the_sweep_are_refused() -> None:
-    with pytest.raises(UserError, match="--mode infer"):
+    with pytest.raises(UserError, match="--preset 784-128-10 --mode infer --targets cpu"):
         answered(make_run(1))
     with pytest.raises(UserError, match="up to batch"):
         answered(make_inference_run(1), Service(max_batch=1024).model_copy(update={"max_batch": 2**20}))
@@ -125,24 +126,55 @@ def test_a_target_pays_from_the_server_that_it_saves(
     assert pays_from(base, capacities[0], other, capacities[1]) == expected
 
 
+@pytest.mark.parametrize(("per_hour", "for_good"), [(1.9, False), (1.0, True)])
+def test_a_target_that_once_costs_less_may_cost_more_again(per_hour: float, for_good: bool) -> None:
+    """Two servers of 100 requests/s for one of 200: at 1.9 prices it costs less from 100 on, but not above 200."""
+    base, other = target_of(100.0, 1.0), target_of(200.0, per_hour)
+    assert pays_from(base, 100.0, other, 200.0) == 100.0
+    assert pays(base, other).for_good == for_good
+
+
+def test_several_steps_per_call_are_refused() -> None:
+    run = make_inference_run(1)
+    assert run.plan is not None
+    fused = run.plan.targets[0].model_copy(update={"steps_per_execution": 8})
+    with pytest.raises(UserError, match="several steps per call"):
+        answered(planned(run, targets=(fused, run.plan.targets[1])))
+
+
+def test_a_capacity_of_which_only_the_interval_is_above_zero_is_not_clear() -> None:
+    answer = answered(make_inference_run(1))
+    for high, words in ((0.0, "Even a lone request misses"), (5.0, "not clear if any request")):
+        nothing = replace(answer.targets[0], capacity_per_s=Quantity(0.0, 0.0, high))
+        assert words in sentences(replace(answer, targets=(nothing,)))[0]
+
+
 def test_prices_give_the_rate_from_which_a_target_pays() -> None:
     run = make_inference_run(1, floors_ms=(0.8, 0.3), slopes_ms=(0.02, 0.01))
     answer = answered(run, SERVICE, priced(1.0, 1.5))
-    (pays,) = answer.pays
-    assert isinstance(pays, Pays)
-    assert pays.rate_per_s == pytest.approx(answer.targets[0].capacity_per_s.value)
-    assert pays.low is not None
-    assert pays.high is not None
-    assert pays.low < pays.rate_per_s < pays.high
-    cost = answer.targets[0].cost_per_million(100.0, answer.targets[0].capacity_per_s.value)
+    (at,) = answer.pays
+    assert at.rate_per_s == pytest.approx(answer.targets[0].capacity_per_s.value)
+    assert at.low is not None
+    assert at.high is not None
+    assert at.low < at.rate_per_s < at.high
+    cost = answer.targets[0].cost_per_million(100.0)
     assert cost == pytest.approx(1e6 / 3600 / 100)
 
 
 def test_at_the_users_rate_latency_or_servers_are_said() -> None:
     low, high = (answered(make_inference_run(1), Service(limit_ms=5.0, rate_per_s=rate)) for rate in (100.0, 1e6))
-    assert all(target.at_rate_ms is not None and target.at_rate_ms < 5.0 for target in low.targets)
-    assert all(target.at_rate_ms == math.inf for target in high.targets)
-    assert "servers" in sentences(high)[1]
+    for target in low.targets:
+        assert target.at_rate_ms is not None
+        assert target.at_rate_ms.low is not None
+        assert target.at_rate_ms.high is not None
+        assert target.at_rate_ms.low < target.at_rate_ms.value < target.at_rate_ms.high < 5.0
+    assert all(target.at_rate_ms is not None and target.at_rate_ms.value == math.inf for target in high.targets)
+    few, many = (
+        math.ceil(1e6 / (rate or 0.0))
+        for rate in (high.targets[0].capacity_per_s.high, high.targets[0].capacity_per_s.low)
+    )
+    assert f"{few:,} to {many:,} servers" in sentences(high)[1]
+    assert serving_data(make_inference_run(1), high)["targets"][0]["latency_at_rate_ms"]["value"] is None
 
 
 def test_a_modelled_card_takes_part_with_its_interval() -> None:
@@ -155,8 +187,12 @@ def test_a_modelled_card_takes_part_with_its_interval() -> None:
     low, high = modelled.capacity_per_s.low, modelled.capacity_per_s.high
     assert low is not None
     assert high is not None
-    assert modelled.tells == (high <= 10 * low)
     assert any("modelled card" in note for note in notes(predicted))
+    for factor, told in ((2.0, True), (20.0, False)):
+        wide = replace(modelled, capacity_per_s=Quantity(100.0, 50.0, 50.0 * factor))
+        answer_of_it = replace(predicted, targets=(*predicted.targets[:-1], wide))
+        assert ("T4" in sentences(answer_of_it)[0]) == told
+        assert any("leaves nothing to say" in note for note in notes(answer_of_it)) != told
 
 
 def test_text_data_and_pictures_hold_the_same_capacities() -> None:
