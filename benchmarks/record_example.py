@@ -1,6 +1,6 @@
 """Record the finished examples that everybody sees first: a real sweep on this machine with its environment, its
-diagnosis, noise and memory studies, a pipeline study, a frontier, what the host costs, and a job. Several GPUs are
-simulated, and labelled so.
+diagnosis, noise and memory studies, a pipeline study, a frontier, served requests, what the host costs, and a job.
+Several GPUs are simulated, and labelled so.
 
     python -m benchmarks.record_example [sweep diagnosis … job scaling] [--budget 180]
 
@@ -38,11 +38,14 @@ from core.studies.noise.kind import GRADIENT_NOISE
 from core.studies.noise.record import NoisePlan
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import PipelinePlan
-from core.studies.registry import DATA, INFERENCE, load_example
+from core.studies.registry import DATA, INFERENCE, inference_example, load_example
 from core.studies.runner import StudyTools
 from core.studies.scaling.kind import SCALING
+from core.studies.serving.kind import SERVING
+from core.studies.serving.prediction import plan_to_serve, serving_answer
+from core.studies.serving.service import Service
 from core.studies.sweep.kind import SWEEP
-from core.workload.spec import Target, Workload, parse_batches
+from core.workload.spec import Pipeline, Target, Workload, parse_batches
 from simulated.scalings import make_scaling_study
 
 WORKLOAD = Workload(network="784-512-512-10")
@@ -52,7 +55,10 @@ SCRIPT = Script(path="example_training.py", python=sys.executable, folder=str(Pa
 MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest possible batch
 
 
-KINDS = ("sweep", "inference", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job", "scaling")
+KINDS = (
+    "sweep", "inference", "serving", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job", "scaling",
+)  # fmt: skip
+SERVED = Service(limit_ms=30.0, max_batch=16, pads=True)
 
 
 def main() -> None:
@@ -65,8 +71,7 @@ def main() -> None:
     wanted = options.kinds or KINDS
     with machine_lock("the recording of the examples"), real_tools() as tools:
         run = example_sweep(options.budget) if "sweep" in wanted else load_example(SWEEP.name)
-        if "inference" in wanted:
-            inference_sweep(options.budget)
+        inference = inference_sweep(options.budget) if "inference" in wanted else inference_example()
         plans: dict[Kind[Any, Any, Any], Any] = {
             DIAGNOSIS: DiagnosisPlan(run, DIAGNOSED, default_batch(run, analyse(run), DIAGNOSED), options.study),
             PIPELINE: PipelinePlan(workload=WORKLOAD, target=Target(), batch=64, budget_s=options.study),
@@ -74,6 +79,9 @@ def main() -> None:
             GRADIENT_NOISE: NoisePlan(workload=WORKLOAD, run_id=run.id, target_loss=NOISE_LOSS, budget_s=NOISE_S),
             MEMORY: MemorySearch(memory_plan(run)),
             HOST: HostPlan(),
+            SERVING: plan_to_serve(
+                inference, serving_answer(inference, analyse(inference), SERVED), budget_s=options.study
+            ),
             JOB: JobPlan(script=SCRIPT, gpus=USUAL_CARDS, budget_s=options.study),
         }
         for kind, plan in plans.items():
@@ -117,16 +125,20 @@ def example_sweep(budget_s: float) -> Run:
 def inference_sweep(budget_s: float) -> Run:
     workload = Workload(network="784-2048-2048-10", mode="infer")
     name = "Example: one CPU thread against two, 784-2048-2048-10, inference"
-    return of_threads(workload, "1:256", budget_s, name, INFERENCE)
+    host = Pipeline(kind="host")  # as requests bring their inputs
+    return of_threads(workload, "1:256", budget_s, name, INFERENCE, host)
 
 
-def of_threads(workload: Workload, batches: str, budget_s: float, name: str, file: str) -> Run:
+def of_threads(
+    workload: Workload, batches: str, budget_s: float, name: str, file: str, pipeline: Pipeline | None = None
+) -> Run:
     """Measure one thread against two, and write the run as a shipped example."""
     plan = SweepPlan(
         workload=workload,
         targets=(Target.parse("cpu,threads=1"), Target.parse("cpu,threads=2")),
         batches=parse_batches(batches),
         budget_s=budget_s,
+        pipeline=pipeline or Pipeline(),
     )
     run = recorded(sweep(plan))
     run_id = f"{file.removesuffix('.json').replace('_', '-')}-{run.created_at[:10]}"

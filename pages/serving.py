@@ -5,7 +5,7 @@ import streamlit as st
 from core.studies.serving.service import Service
 from core.ui import frame, navigation, shown_run
 from core.ui.hardware import modelled
-from core.ui.serving import form, result
+from core.ui.serving import form, measured, result
 
 HEADING = "Which request rate does each target carry?"
 
@@ -23,5 +23,6 @@ if service is None:
         frame.top(HEADING, subject=run.name)
     st.stop()
 frame.show_parts(HEADING, lambda: result.Result(run, service, prices, card), head, subject=run.name)
+measured.show(run, service)
 if not st.context.is_embedded:
     navigation.link("crossover", run=run.id)

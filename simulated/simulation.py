@@ -7,6 +7,7 @@ lowest of several at every batch, is what a sweep should find.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -31,11 +32,14 @@ from core.worker.protocol import (
     Released,
     Request,
     RunBlock,
+    Serve,
+    Served,
     TimeLoop,
     Traced,
     TraceSteps,
     WorkerLost,
 )
+from core.worker.serving import serve
 from core.workload.execution import expected
 from core.workload.spec import Target, Workload, refuse_batch
 from simulated.noise import QUIET, Cores, Drift, NoiseModel, SimulatedInterference
@@ -235,6 +239,20 @@ class Machine:
         return math.sqrt(low * high)
 
 
+@dataclass(frozen=True)
+class VisitClock:
+    """The machine's clock from the begin of a visit on."""
+
+    clock: VirtualClock
+    begin_s: float
+
+    def now_s(self) -> float:
+        return self.clock.now_s() - self.begin_s
+
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds + 1e-9)  # beyond rounding
+
+
 class SimulatedWorker:
     def __init__(self, machine: Machine, target: int, runs_on: Target) -> None:
         self._machine, self._target, self._runs_on = machine, target, runs_on
@@ -353,6 +371,19 @@ class SimulatedWorker:
         machine.clock.advance(sum(map(sum, took_ms)) / 1000)
         pairs = tuple(LoopPair(short_ms=short, long_ms=long, own_ms=own) for short, long, own, _ in took_ms)
         return LoopTimed(batch=batch, slot=request.slot, steps=steps, pairs=pairs)
+
+    def serve(self, request: Serve, _: float) -> Served:
+        """Serve with the real batcher on the virtual clock, each batch with the noise of a block."""
+        machine = self._machine
+        machine.fault(self._target, request.max_batch, in_block=True)
+        begin_s = machine.clock.now_s()
+
+        def run(size: int) -> None:
+            offset, step_ms = self._cells[request.sizes[bisect_left(request.sizes, size)], 0]
+            log = self.offset + offset + machine.noise.tail * float(machine.rng.standard_t(3))
+            machine.clock.advance(step_ms * math.exp(log) / 1000)
+
+        return serve(request, [run], VisitClock(machine.clock, begin_s))
 
     def release(self, request: Release, _: float) -> Released:
         self._cells.pop((request.batch, request.slot), None)

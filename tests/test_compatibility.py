@@ -93,7 +93,7 @@ def targets(value: Any) -> Iterator[dict[str, Any]]:
         yield from targets(item)
 
 
-YOUNGER = ("example_inference.json", "example_job.json", "example_scaling.json")
+YOUNGER = ("example_inference.json", "example_job.json", "example_scaling.json", "example_serving.json")
 RECORDED = [path for path in DATA.glob("example*.json") if path.name not in YOUNGER]
 
 

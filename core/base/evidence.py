@@ -214,6 +214,17 @@ StoredInterference = Annotated[Interference, Field(alias="noise")]
 """Type of a round's field ``interference``; JSON has called it ``noise`` since the first version."""
 
 
+class ServedPart(Frozen):
+    """A stretch of a visit to a server: requests that came in it, and how many missed the limit.
+
+    ``latency_ms`` is their promised percentile; None without requests, or if it fell to one that was never served.
+    """
+
+    requests: Annotated[int, Field(ge=0)]
+    missed: Annotated[int, Field(ge=0)]
+    latency_ms: Annotated[float, Field(ge=0)] | None = None
+
+
 Slowdown = Literal["hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"]
 """Reasons for a lower GPU clock that mean heat or a fault: NVML's HwSlowdown, SwThermalSlowdown, …"""
 ClockReason = Literal["power_cap", "applications_clocks", "sync_boost", "display_clocks"] | Slowdown

@@ -10,14 +10,19 @@ import click
 
 from core.base.text import in_lines, json_text, shown
 from core.cli.choices import currency_option
-from core.cli.files import FILE, BadInput, conclude, json_flag, read_file, refusing, write_out
+from core.cli.files import FILE, BadInput, check_writable, conclude, json_flag, read_file, refusing, write_out
 from core.cli.gpus import own_path
+from core.cli.model_code import launcher_for, model_permission
 from core.cli.plan_fields import plan_options
+from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.verdict import answer_of
 from core.hardware.catalogue import catalogue, find_gpu, load_own
 from core.studies.batch.shapes import Price
+from core.studies.kind import Context
 from core.studies.serving.export import serving_data, serving_text
-from core.studies.serving.prediction import served_curve, serving_answer
+from core.studies.serving.kind import SERVING
+from core.studies.serving.prediction import plan_to_serve, served_curve, serving_answer
+from core.studies.serving.record import ServingPlan
 from core.studies.serving.service import Service
 
 TIMES = ("limit_ms", "max_delay_ms")
@@ -31,13 +36,21 @@ TIMES = ("limit_ms", "max_delay_ms")
 @click.option("--price", "prices", multiple=True, help="An hour on a target, such as cpu=0.20; once for each.")
 @currency_option
 @click.option("--priced-on", help="The day of the prices, such as 2026-11-01 (default: today).")
-@click.option("--out", type=FILE, help="Write what it says, in JSON.")
+@plan_options(ServingPlan, "budget_s", default=None, help="Also serve requests here, for so many seconds.")
+@click.option("--out", type=FILE, help="Write what it says and was measured, in JSON.")
+@store_option
+@click.option("--study-out", type=FILE, help="Write the study of served requests alone.")
 @json_flag
+@model_permission
 def serving_command(path: Path, **flags: Any) -> None:
     """Predict the request rate that every target carries at a promised latency, and from which rate one costs less.
 
-    Requests come one by one and are batched as they come. Step times and their spread are those of a sweep.
+    Requests come one by one and are batched as they come. Step times and their spread are those of a sweep. With
+    --budget requests really come then, to a batcher that pads, at rates about the predicted ones.
     """
+    for name in ("out", "study_out"):
+        if flags[name] is not None:
+            check_writable(flags[name])
     run = read_file(path)
     dated = flags["priced_on"] or date.today().isoformat()
     with refusing():
@@ -48,9 +61,21 @@ def serving_command(path: Path, **flags: Any) -> None:
         cards = catalogue(load_own(own_path())) if flags["gpus"] else {}
         curves = [served_curve(run, known, find_gpu(name, cards)) for name in flags["gpus"]]
         answer = serving_answer(run, known, service, prices, curves)
-    data = serving_data(run, answer)
-    unwritten = write_out(flags["out"], json_text(data))
-    conclude(in_lines(serving_text(run, answer)), data if flags["as_json"] else None, unwritten)
+    data, text = serving_data(run, answer), in_lines(serving_text(run, answer))
+    unsaved = None
+    if flags["budget_s"] is not None:
+        with refusing():
+            padded = serving_answer(run, known, service.model_copy(update={"pads": True}))
+            plan = plan_to_serve(run, padded, budget_s=flags["budget_s"])
+        study = measured_part(
+            SERVING, Asked(plan, launcher=launcher_for(plan.workload.network, flags["model"])), flags["store"]
+        )
+        unsaved = write_out(flags["study_out"], study.to_json(indent=1))
+        with refusing():
+            served = SERVING.answer(study, Context(run=run))
+        data["measured"] = SERVING.export(study, served, Context(run=run))
+        text = in_lines([SERVING.text(study, served, Context(run=run)), "", text])
+    conclude(text, data if flags["as_json"] else None, unsaved, write_out(flags["out"], json_text(data)))
 
 
 def milliseconds(text: str) -> float:

@@ -48,6 +48,8 @@ from core.worker.protocol import (
     Released,
     RunBlock,
     SampleGradients,
+    Serve,
+    Served,
     TimeLoop,
     TimePitfall,
     Traced,
@@ -58,6 +60,7 @@ from core.worker.protocol import (
     WorkerError,
     WorkerLost,
 )
+from core.worker.serving import serve_steps
 from core.worker.step import Step
 from core.workload.lengths import mix
 from core.workload.spec import Pipeline, Target, Workload, refuse_batch, refuse_mode
@@ -77,6 +80,7 @@ class Engine(Protocol):
     def sample_gradients(self, request: SampleGradients) -> GradientsSampled: ...
     def pitfall(self, request: TimePitfall) -> PitfallTimed: ...
     def examine(self, request: Examine) -> Examined: ...
+    def serve(self, request: Serve) -> Served: ...
 
 
 class TensorFlowOnly:
@@ -320,6 +324,16 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             self.check_finite(cell)
         self.turns.end()
         return LoopTimed(batch=request.batch, slot=request.slot, steps=steps, pairs=pairs)
+
+    def serve(self, request: Serve) -> Served:
+        """Serve requests on prepared cells; several instances need more than one target's cores."""
+        instances = [[self.cell(size, slot) for size in request.sizes] for slot in range(request.instances)]
+        if request.instances > 1:
+            self.turns.take_place(None)
+        with self.outcomes(instances[0][0].pipeline):
+            served = serve_steps(request, [[cell.step for cell in cells] for cells in instances])
+        self.turns.end()
+        return served
 
     def release(self, request: Release) -> Released:
         """Release a cell, and its model when no other cell uses it. An unknown batch is no error."""

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from core.base.evidence import CellSetup, CpuMs, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
+from core.base.evidence import CellSetup, CpuMs, LoopTimes, Outcome, PositiveMs, ServedPart, Setup, Started, WakeMs
 from core.base.schema import Frozen, UserError
 from core.machine.cgroup import Killed
 from core.networks.families.code import Code
@@ -172,6 +172,21 @@ class Examined(Frozen):
     look: Look
     ms: dict[str, tuple[Annotated[float, Field(ge=0)], ...]] = Field(default_factory=dict)
     counts: dict[str, int] = Field(default_factory=dict)
+
+
+class Served(Frozen):
+    """Reply to ``serve``: the parts of the visit, and what its batcher did in all of it.
+
+    ``overrun``: more requests waited than allowed, which ended it. ``late_ms`` is the batcher's own delay: the promised
+    percentile of the time by which a batch began after it could have.
+    """
+
+    kind: Literal["serve"] = "serve"
+    parts: tuple[ServedPart, ...]
+    overrun: bool
+    batches: int
+    served: int
+    late_ms: Annotated[float, Field(ge=0)]
 
 
 class Failed(Frozen):
@@ -342,13 +357,39 @@ class Examine(Request[Examined]):
     steps: int = 1
 
 
+class Serve(Request[Served]):
+    """Serve requests that come at ``rate_per_s`` on prepared cells, in parts of ``part_s`` after one that is left out.
+
+    There is a cell for each of ``sizes``, rising, in the slots of all ``instances``. The times of requests are drawn
+    from ``seed``. More than ``most_waiting`` requests in the queue end the visit.
+    """
+
+    doing: ClassVar[str] = "serving {rate_per_s:.0f} requests per second"
+    kind: Literal["serve"] = "serve"
+    rate_per_s: Annotated[float, Field(gt=0)]
+    sizes: Annotated[tuple[int, ...], Field(min_length=1)]
+    max_delay_ms: float = 0.0
+    instances: Annotated[int, Field(ge=1)] = 1
+    burstiness: float = 1.0
+    limit_ms: float
+    level: float
+    part_s: float
+    parts: int
+    most_waiting: int
+    seed: int
+
+    @property
+    def max_batch(self) -> int:
+        return self.sizes[-1]
+
+
 AnyRequest = (
     Hello | Prepare | RunBlock | TraceSteps | TimeLoop | Release | Describe | OpenTraining | Train | SampleGradients
-    | TimePitfall | Examine
+    | TimePitfall | Examine | Serve
 )  # fmt: skip
 AnyReply = (
     Ready | Prepared | BlockDone | Traced | LoopTimed | Released | Described | TrainingOpened | Trained
-    | GradientsSampled | PitfallTimed | Examined | Failed
+    | GradientsSampled | PitfallTimed | Examined | Served | Failed
 )  # fmt: skip
 REQUEST: TypeAdapter[AnyRequest] = TypeAdapter(Annotated[AnyRequest, Field(discriminator="kind")])
 REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminator="kind")])

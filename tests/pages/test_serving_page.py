@@ -15,6 +15,7 @@ from simulated.served import make_inference_run
 
 pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("this_machine")]
 LATENCY, COST = "Latency by request rate (p99)", "Cost of a million requests by rate"
+SERVED = "Measured latency by request rate (p99)"
 CHOSEN = {"limit": "5", "percentile": "90", "max_batch": "16", "max_delay": "1", "rate": "500", "prices": "1~1.5"}
 
 
@@ -32,8 +33,27 @@ def test_without_a_run_of_inference_the_example_stands(engine: Any) -> None:
     at = open_page("serving")
     assert at.query_params["run"].startswith("example-inference")
     assert LAST not in at.session_state  # other pages keep their run
-    assert titles(at) == [LATENCY]
+    assert titles(at) == [LATENCY, SERVED]  # with the requests that the example was served
+    assert "keeps it at" in text_of(at)
     assert not at.error
+
+
+def test_the_button_serves_the_chosen_service_with_padded_batches(engine: Any) -> None:
+    run_id = kept(engine)
+    at = open_page("serving", run=run_id, limit="7", max_batch="16")
+    assert titles(at) == [LATENCY]
+    at.button(key="measure_serving").click().run()
+    [(task, plan)] = engine.jobs.started
+    assert (task.name, plan.run_id, plan.budget_s) == ("serving", run_id, 120.0)
+    assert plan.service == Service(limit_ms=7.0, max_batch=16, pads=True)
+    assert min(each.value for each in plan.predicted) > 0
+
+
+def test_a_limit_that_no_request_keeps_is_not_served_and_says_why(engine: Any) -> None:
+    at = open_page("serving", run=kept(engine), limit="0.01")
+    at.button(key="measure_serving").click().run()
+    assert engine.jobs.started == []
+    assert "nothing to serve" in at.warning[0].value
 
 
 def test_the_newest_run_of_inference_is_shown(engine: Any) -> None:

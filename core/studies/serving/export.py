@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
-from core.base.numbers import number, table
+from core.base.numbers import counted, duration, moment, number, percent, table
 from core.base.text import sentence_case
 from core.rounds.run import Run
 from core.studies.batch.shapes import Quantity
+from core.studies.serving.answer import Judged, Served, ServedAnswer
 from core.studies.serving.prediction import Pays, ServingAnswer, TargetService
+from core.studies.serving.record import ServingStudy
 
 ASSUMED = "Tail assumed: the sweep timed too few steps singly, so each is taken to last as long as the others."
-RESIDENT = "The sweep's inputs lay on the GPU, while requests bring theirs: sweep with --pipeline host to count that."
+RESIDENT = "The sweep's inputs lay ready, while requests bring theirs: sweep with --pipeline host to count that."
 UNSPREAD = "Steps of a modelled card are taken not to scatter."
 PREDICTED = "Instances are taken not to slow each other, and network and clients to cost nothing."
 
@@ -161,3 +164,73 @@ def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
 def _bounds(rate: Quantity) -> dict[str, float | None]:
     ends = {"value": rate.value, "low": rate.low, "high": rate.high}
     return {name: None if end is None or math.isinf(end) else end for name, end in ends.items()}
+
+
+STATES = {"keeps": "keeps it", "misses": "misses it", "unclear": "not clear"}
+LATE_SHARE = 0.1
+"""Share of the limit beyond which the batcher's own delay is said."""
+LONGEST_NEEDED_S = 3600.0
+
+
+def served_sentences(answer: ServedAnswer) -> tuple[str, ...]:
+    """Return at which rates each target kept the promise, beside the prediction, then what else must be known."""
+    promise = answer.service.promise
+    lines = [f"Measured at {promise}: {_served(target)}." for target in answer.targets]
+    for target in answer.targets:
+        if target.needed_s is not None:
+            time = "more than an hour" if target.needed_s > LONGEST_NEEDED_S else f"about {duration(target.needed_s)}"
+            lines.append(f"{sentence_case(target.title)}: it needs {time} more until every rate between is clear.")
+    if answer.late_ms > LATE_SHARE * answer.service.limit_ms:
+        lines.append(
+            f"The batcher itself began batches up to {number(answer.late_ms)} ms late; latencies include that."
+        )
+    if answer.disturbed:
+        visits = counted(answer.visits, "visit")
+        lines.append(f"Other programs took CPU time in {answer.disturbed} of {visits}; the latencies include that.")
+    return tuple(lines)
+
+
+def _served(target: Served) -> str:
+    keeps, misses = target.keeps and number(target.keeps), target.misses and number(target.misses)
+    if keeps and misses:
+        words = f"{target.title} keeps it at {keeps} requests/s and misses it at {misses}"
+    elif keeps:
+        words = f"{target.title} keeps it at {keeps} requests/s; above that it is not clear"
+    elif misses:
+        words = f"{target.title} misses it at {misses} requests/s; below that it is not clear"
+    else:
+        words = f"on {target.title} it is not clear at any rate"
+    beside = {True: "as predicted", False: "unlike what was predicted", None: "predicted"}[target.agrees]
+    return f"{words} ({beside}: {rate_words(target.predicted)})"
+
+
+def served_text(study: ServingStudy, answer: ServedAnswer) -> list[str]:
+    """Return the verdict and a table of the visited rates for every target, as lines."""
+    columns = ("requests/s", "requests", "missed %", "low", "high", f"p{answer.service.percentile} ms", "batch", "")
+    lines = [*served_sentences(answer), ""]
+    for target in answer.targets:
+        rows = [tuple(served_row(rate).values()) for rate in target.rates]
+        lines += [f"{sentence_case(target.title)}:", *table(columns, rows), ""]
+    return [*lines, f"Latencies are {study.label}: {study.title}, {study.status}, {moment(study.created_at)}"]
+
+
+def served_row(rate: Judged) -> dict[str, Any]:
+    """Return what is known of a visited rate, in words; the interval of the missed share is one of 99 %."""
+    missed = rate.missed
+    low, high = (None if end is None else percent(end, 2) for end in (missed.low, missed.high))
+    latency = None if rate.latency_ms is None else number(rate.latency_ms.value)
+    return {
+        "rate_per_s": number(rate.rate_per_s), "requests": f"{rate.requests:,}", "missed": percent(missed.value, 2),
+        "low": low, "high": high, "latency_ms": latency, "size": number(rate.size), "state": STATES[rate.state],
+    }  # fmt: skip
+
+
+def served_data(study: ServingStudy, answer: ServedAnswer) -> dict[str, Any]:
+    """Return the answer as JSON, and under ``record`` the raw measurements."""
+    targets = [asdict(target) | {"agrees": target.agrees} for target in answer.targets]
+    for target in targets:
+        target["needed_s"] = None if target["needed_s"] == math.inf else target["needed_s"]
+    return {
+        "sentences": list(served_sentences(answer)), "targets": targets, "late_ms": answer.late_ms,
+        "disturbed": answer.disturbed, "record": study.model_dump(mode="json"),
+    }  # fmt: skip

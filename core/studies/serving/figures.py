@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from core.base.numbers import number
+from core.base.numbers import counted, number
 from core.base.text import sentence_case
-from core.figures.marks import Span, add_level, add_spans, add_upright
+from core.figures.marks import Span, add_level, add_spans, add_upright, whiskers
 from core.figures.style import TARGET_LOOKS, Look, frame, literal, log_axis, log_range, name_legend, name_rows, short
 from core.hardware.start_figure import CARD_LOOK
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
-from core.studies.serving.export import notes, rate_words
+from core.studies.serving.answer import ServedAnswer
+from core.studies.serving.export import STATES, notes, rate_words
 from core.studies.serving.prediction import ServingAnswer, TargetService
+from core.studies.serving.record import ServingStudy
+from core.studies.serving.service import Service
 
 LEAST_SHARE = 20.0
 """Rates are drawn down to this part of the smallest capacity."""
@@ -65,17 +68,55 @@ def latency_figure(run: Run, answer: ServingAnswer) -> go.Figure:
     ]
     title = f"Latency by request rate (p{service.percentile})"
     return frame(
-        figure, title, [workload_line(run), service_words(answer)], foot, run,
+        figure, title, [workload_line(run), service_words(answer.service)], foot, run,
         legend_rows=name_rows(names), label_rows=rows,
     )  # fmt: skip
 
 
-def service_words(answer: ServingAnswer) -> str:
+def served_figure(study: ServingStudy, answer: ServedAnswer) -> go.Figure:
+    """Draw the measured percentile of latency over the request rate, with the limit and the predicted capacities."""
+    figure, service = go.Figure(), answer.service
+    spans, names, rates, values = list[Span](), list[str](), list[float](), [service.limit_ms]
+    for index, target in enumerate(answer.targets):
+        look, name = TARGET_LOOKS[index], literal(short(sentence_case(target.title), 48))
+        points = [rate for rate in target.rates if rate.latency_ms is not None]
+        known = [(q.value, q.low, q.high) for rate in points if (q := rate.latency_ms) is not None]
+        x, y = [rate.rate_per_s for rate in points], [value for value, _, _ in known]
+        rates, values = [*rates, *x, target.predicted.value], [*values, *y]
+        hover = [f"{rate.requests:,} requests at {number(rate.rate_per_s)}/s: {number(ms)} ms, {STATES[rate.state]}"
+                 for rate, ms in zip(points, y, strict=True)]  # fmt: skip
+        figure.add_scatter(
+            x=x, y=y, mode="lines+markers", name=name, line=look.line(study.label), marker=look.marker(study.label),
+            error_y=whiskers(known, look.colour, 1.2, 4), customdata=hover,
+            hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
+        )  # fmt: skip
+        names.append(name)
+        words = f"{short(target.title, 24)}: predicted {number(target.predicted.value)}"
+        spans.append(
+            Span(target.predicted.value, target.predicted.low, target.predicted.high, words, look.colour, "dot")
+        )
+    bounds = log_range(rates, 0.03)
+    rows = add_spans(figure, spans, bounds)
+    add_level(figure, service.limit_ms)
+    figure.update_xaxes(log_axis("Requests per second", bounds))
+    figure.update_yaxes(log_axis(f"Latency, p{service.percentile} (ms)", log_range(values)))
+    name_legend(figure, names)
+    foot = [
+        f"{sentence_case(study.label)}: {counted(answer.visits, 'visit')} of requests to a batcher in its own process.",
+        "Whiskers: 95 % interval of the mean of parts. Dotted across: the limit. Upright: predicted capacity.",
+    ]
+    return frame(
+        figure, f"Measured latency by request rate (p{service.percentile})",
+        [study.plan.workload.title, service_words(service)], foot, study, legend_rows=name_rows(names), label_rows=rows,
+    )  # fmt: skip
+
+
+def service_words(service: Service) -> str:
     """Return the batcher's settings in one line."""
-    service = answer.service
     instances = f", {service.instances} instances" if service.instances > 1 else ""
+    padded = ", padded" if service.pads else ""
     bursts = "" if service.burstiness == 1 else f", burstiness {service.burstiness:g}"
-    return f"Largest batch {service.max_batch:,}, delay {service.max_delay_ms:g} ms{instances}{bursts}"
+    return f"Largest batch {service.max_batch:,}, delay {service.max_delay_ms:g} ms{instances}{padded}{bursts}"
 
 
 def cost_figure(run: Run, answer: ServingAnswer) -> go.Figure:

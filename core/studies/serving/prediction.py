@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from core.hardware.host import Conditions, Modelling, costs_of_kind
 from core.hardware.interval import Modelled
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
-from core.studies.batch.shapes import Price, Quantity, check_prices
+from core.studies.batch.shapes import PointLabel, Price, Quantity, check_prices
 from core.studies.batch.times import StepCurve, step_curve
 from core.studies.serving.queue import (
     NO_STALLS,
@@ -33,6 +34,7 @@ from core.studies.serving.queue import (
     latency_quantile_ms,
     saturation_per_s,
 )
+from core.studies.serving.record import ServingPlan
 from core.studies.serving.service import Service
 from core.workload.execution import expected
 
@@ -107,7 +109,7 @@ class Pays:
 class ServingAnswer:
     """Answer on serving a run's targets.
 
-    ``pays`` compares each priced target with the first priced one. ``resident``: a GPU found its inputs on the device.
+    ``pays`` compares each priced target with the first priced one. ``resident``: steps found their inputs ready.
     """
 
     service: Service
@@ -156,15 +158,31 @@ def serving_answer(
             targets.append(_service_of(known, service, of_target.get(known.name)))
     priced = [target for target in targets if target.price is not None and target.tells]
     compared = tuple(pays(priced[0], other) for other in priced[1:])
-    resident = run.plan.pipeline.kind == "resident" and any(target.is_gpu for target in run.plan.targets)
-    return ServingAnswer(service, tuple(targets), compared, run.label, resident)
+    return ServingAnswer(service, tuple(targets), compared, run.label, run.plan.pipeline.kind == "resident")
+
+
+def plan_to_serve(run: Run, answer: ServingAnswer, **changes: object) -> ServingPlan:
+    """Return the plan that serves a run's targets as an answer with padded batches predicts it.
+
+    Targets of which even a lone request misses the limit are left out. Raises UserError if there is no other.
+    """
+    assert run.plan is not None
+    served = [target for target in answer.targets if target.label != "modelled" and target.capacity_per_s.value]
+    if not served:
+        raise UserError(
+            f"On no target does even a lone request keep {answer.service.promise}; there is nothing to serve."
+        )
+    targets = tuple(run.plan.targets[target.index] for target in served)
+    predicted = tuple(target.capacity_per_s for target in served)
+    fields = {"workload": run.plan.workload, "targets": targets, "predicted": predicted, "service": answer.service}
+    return ServingPlan.model_validate({**fields, "run_id": run.id, **changes})
 
 
 def _inference_command(run: Run) -> str:
     """Return the command that measures the run's targets for inference."""
     assert run.plan is not None
     network, targets = network_flag(run.plan.workload.network), " ".join(run.target_names)
-    return f"python -m core sweep {network} --mode infer --targets {targets} --out infer.json"
+    return f"python -m core sweep {network} --mode infer --pipeline host --targets {targets} --out infer.json"
 
 
 def served_curve(run: Run, answer: Answer, spec: GpuSpec) -> CardCurve:
@@ -178,6 +196,16 @@ def served_curve(run: Run, answer: Answer, spec: GpuSpec) -> CardCurve:
     costs = costs_of_kind("unnamed", expected(workload.network, target).execution)
     conditions = Conditions(fed=True, build="unnamed")
     return card_curve(spec, Modelling(workload, target, costs, conditions), batches_between(answer, index))
+
+
+def _padded(curve: StepCurve, service: Service) -> StepCurve:
+    """Return a curve with every batch up to the largest at the step time of the next computed size."""
+    batches, sizes = np.arange(1, service.max_batch + 1), np.array(service.sizes)
+    of_log = np.log(sizes[np.searchsorted(sizes, batches)])
+    logs, *apart = (np.interp(of_log, np.log(curve.batches), ends) for ends in (curve.logs, curve.below, curve.above))
+    below, above = (np.where(np.isnan(each), np.inf, each) for each in apart)  # beside an unknown bound
+    labels = [cast(PointLabel, "interpolated") for _ in batches]
+    return StepCurve(batches.astype(float), logs, below, above, tuple(labels))
 
 
 def _modelled(card: CardCurve) -> StepCurve:
@@ -203,10 +231,12 @@ class _Known:
 
 
 def _service_of(known: _Known, service: Service, price: Price | None) -> TargetService:
-    curve = known.curve
-    largest = int(curve.batches[-1])
+    largest = int(known.curve.batches[-1])
     if service.max_batch > largest:
         raise UserError(f"{known.title} was measured up to batch {largest:,}; choose at most that, or sweep further.")
+    if service.pads:
+        known = replace(known, curve=_padded(known.curve, service))
+    curve = known.curve
     middle = StepTimes.of(curve.batches, np.exp(curve.logs), known.singles, known.stalls)
     latency = LatencyCurve.of(middle, service)
     capacity = latency.capacity_per_s()
@@ -228,7 +258,11 @@ def _at_rate(middle: StepTimes, ends: Sequence[StepTimes], service: Service) -> 
 
 def _with_ends(value: float, ends: Sequence[float]) -> Quantity:
     """Return the value with the interval of its ends, which holds it; with none if there are no ends."""
-    return Quantity(value, min(value, *ends), max(value, *ends)) if ends else Quantity(value, None, None)
+    return (
+        Quantity(float(value), float(min(value, *ends)), float(max(value, *ends)))
+        if ends
+        else Quantity(value, None, None)
+    )
 
 
 def singles_of(run: Run, target: int, step_ms: dict[int, float]) -> dict[int, Array]:

@@ -18,6 +18,7 @@ import numpy as np
 from core.analysis.numerics import Array
 from core.analysis.statistics import CONFIDENCE, normal_quantile
 from core.studies.serving.service import Service
+from core.worker.serving import gaps
 
 LANES = 128
 """Servers that are played at once."""
@@ -104,13 +105,7 @@ class StepTimes:
 @lru_cache(maxsize=16)
 def _gaps(burstiness: float, lanes: int, requests: int) -> Array:
     """Return times between requests with a mean of 1, summed up per lane."""
-    rng = np.random.default_rng(7)
-    if burstiness <= 0:
-        gaps = np.ones((lanes, requests))
-        gaps[:, 0] = rng.random(lanes)
-    else:  # a gamma distribution has any coefficient of variation, and is the exponential one at 1
-        gaps = rng.gamma(1 / burstiness, burstiness, (lanes, requests))
-    return np.cumsum(gaps, axis=1)
+    return np.cumsum(gaps(np.random.default_rng(7), burstiness, (lanes, requests)), axis=1)
 
 
 def usual_batch(steps: StepTimes, service: Service, rate_per_s: float) -> float:
@@ -224,4 +219,4 @@ def _crossing(steps: StepTimes, service: Service, low_per_s: float, high_per_s: 
             low_per_s = middle
         else:
             high_per_s = middle
-    return (low_per_s + high_per_s) / 2
+    return float(low_per_s + high_per_s) / 2

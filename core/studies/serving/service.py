@@ -52,6 +52,10 @@ class Service(Frozen):
             step=0.5,
         ),
     ] = 1.0
+    pads: Annotated[
+        bool,
+        About("Pad batches", "A batch is computed at the next power of two, as servers of compiled models do."),
+    ] = False
     rate_per_s: Annotated[
         Annotated[float, Field(gt=0, le=1e9)] | None,
         About("Your rate", "Requests that come per second.", unit="requests/s", empty="none", step=10.0, flag="--rate"),
@@ -61,6 +65,12 @@ class Service(Frozen):
     def of(cls, run: Run) -> Service:
         """Return the usual service of a run, with no larger batch than it measured."""
         return cls(max_batch=min(cls().max_batch, max(run.batches, default=1)))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The batch sizes that are computed where batches are padded: powers of two, and the largest batch."""
+        powers = (2**power for power in range(self.max_batch.bit_length()))
+        return tuple(sorted({*powers, self.max_batch}))
 
     @property
     def level(self) -> float:

@@ -63,6 +63,8 @@ def _addressed(field: PlanField, usual: Service) -> Any:
     with suppress(UserError, ValueError):
         if field.name == "percentile":
             return text if text in get_args(Percentile) else default
+        if field.type is bool:
+            return text == "1"
         return field.checked(float(text))
     return default
 

@@ -15,7 +15,8 @@ from core.studies.diagnosis.answer import diagnose
 from core.studies.frontier.answer import frontier_answer
 from core.studies.kind import Context
 from core.studies.pipeline.answer import pipeline_answer
-from core.studies.registry import kind_of, kinds, load_example, read_any, read_record
+from core.studies.registry import inference_example, kind_of, kinds, load_example, read_any, read_record
+from core.studies.serving.answer import served_answer
 from simulated.runs import make_run
 
 
@@ -79,6 +80,16 @@ def test_the_shipped_frontier_resolves_where_its_targets_tie() -> None:
     assert answer.code == "frontier"
     assert len(study.measured) < len(study.plan.grid) / 2
     assert {point.label for point in answer.points} == {"recorded"}
+
+
+def test_the_shipped_served_requests_belong_to_the_shipped_run_and_bracket_its_capacity() -> None:
+    run, study = inference_example(), load_example("serving")
+    assert run.plan is not None
+    assert (study.label, study.run_id, run.plan.pipeline.kind) == ("recorded", run.id, "host")
+    assert study.plan.targets == run.plan.targets
+    for target in served_answer(study).targets:
+        assert target.agrees
+        assert target.keeps < target.misses < 1.1 * target.keeps
 
 
 def test_the_shipped_studies_of_the_batch_belong_to_the_shipped_run() -> None:
