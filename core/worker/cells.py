@@ -213,10 +213,12 @@ def greet(hello: Hello, device: str, device_name: str = "", allocator: Allocator
 class CellEngine(TensorFlowOnly, ABC, Generic[S]):
     """Cells of one target. Cells of the same workload share the model's variables, never its compiled functions.
 
-    ``exhausted`` are the framework's own exceptions that mean out of memory.
+    ``exhausted`` are the framework's own exceptions that mean out of memory. ``runs_side_by_side``: cells of one model
+    may run in several threads at once.
     """
 
     exhausted: ClassVar[tuple[type[Exception], ...]] = ()
+    runs_side_by_side: ClassVar[bool] = True
 
     def __init__(self, hello: Hello, allocator: Allocator | None = None) -> None:
         self.title = FRAMEWORKS[hello.target.framework].title
@@ -329,6 +331,8 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         """Serve requests on prepared cells; several instances need more than one target's cores."""
         instances = [[self.cell(size, slot) for size in request.sizes] for slot in range(request.instances)]
         if request.instances > 1:
+            if not self.runs_side_by_side:
+                raise CellFailed("error", f"Steps of {self.title} hand their state on, so only one instance can serve.")
             self.turns.take_place(None)
         with self.outcomes(instances[0][0].pipeline):
             served = serve_steps(request, [[cell.step for cell in cells] for cells in instances])

@@ -122,6 +122,8 @@ def start(hello: Hello) -> tuple[JaxEngine, Ready]:
 class JaxEngine(CellEngine[JaxStep]):
     """Cells of one target. The cells of a workload share its network's state, never a compiled function."""
 
+    runs_side_by_side = False  # buffers are donated
+
     def __init__(self, hello: Hello, devices: Devices) -> None:
         super().__init__(hello, devices.allocator())
         self._devices = devices
