@@ -95,7 +95,7 @@ def test_single_steps_of_neighbouring_batches_are_pooled_until_they_suffice() ->
 
 
 def test_training_several_lengths_and_a_batch_beyond_the_sweep_are_refused() -> None:
-    with pytest.raises(UserError, match="--preset 784-128-10 --mode infer --targets cpu"):
+    with pytest.raises(UserError, match="--preset 784-128-10 --mode infer --pipeline host --targets cpu"):
         answered(make_run(1))
     with pytest.raises(UserError, match="up to batch"):
         answered(make_inference_run(1), Service(max_batch=1024).model_copy(update={"max_batch": 2**20}))
