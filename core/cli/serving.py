@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from core.base.schema import UserError
 from core.base.text import in_lines, json_text, shown
 from core.cli.choices import currency_option
 from core.cli.files import FILE, BadInput, check_writable, conclude, json_flag, read_file, refusing, write_out
@@ -15,6 +16,7 @@ from core.cli.gpus import own_path
 from core.cli.model_code import launcher_for, model_permission
 from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, measured_part, store_option
+from core.cli.terminal import say
 from core.cli.verdict import answer_of
 from core.hardware.catalogue import catalogue, find_gpu, load_own
 from core.studies.batch.shapes import Price
@@ -71,10 +73,13 @@ def serving_command(path: Path, **flags: Any) -> None:
             SERVING, Asked(plan, launcher=launcher_for(plan.workload.network, flags["model"])), flags["store"]
         )
         unsaved = write_out(flags["study_out"], study.to_json(indent=1))
-        with refusing():
+        try:
             served = SERVING.answer(study, Context(run=run))
-        data["measured"] = SERVING.export(study, served, Context(run=run))
-        text = in_lines([SERVING.text(study, served, Context(run=run)), "", text])
+        except UserError as error:  # the prediction stands
+            say(str(error))
+        else:
+            data["measured"] = SERVING.export(study, served, Context(run=run))
+            text = in_lines([SERVING.text(study, served, Context(run=run)), "", text])
     conclude(text, data if flags["as_json"] else None, unsaved, write_out(flags["out"], json_text(data)))
 
 

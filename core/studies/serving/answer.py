@@ -17,7 +17,7 @@ import numpy as np
 from core.analysis.statistics import CONFIDENCE, normal_quantile, t_quantile
 from core.base.schema import UserError
 from core.studies.batch.shapes import Quantity
-from core.studies.serving.record import ServingPlan, ServingStudy, Visit
+from core.studies.serving.record import ServingStudy, Visit
 from core.studies.serving.service import Service
 from core.workload.names import shown_names
 
@@ -56,7 +56,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Served:
-    """What requests showed of one target.
+    """Conclusions on one target.
 
     ``keeps`` is the highest rate that clearly keeps the promise below ``misses``, the lowest one that clearly misses
     it; None where none does. ``needed_s`` is the time in which the rates that are not clear would be, if there are any.
@@ -200,8 +200,3 @@ def _needed_s(rate: Judged, service: Service) -> float:
     apart = abs(rate.missed.value - (1 - service.level))
     half = (rate.missed.high - rate.missed.low) / 2
     return rate.visits * visit_s(service) * max(0.1, (half / apart) ** 2 - 1) if apart else math.inf
-
-
-def first_rates(plan: ServingPlan) -> int:
-    """Return the number of visits after which every target has been seen at all first rates."""
-    return len(SHARES) * len(plan.targets)

@@ -102,7 +102,7 @@ def served_figure(study: ServingStudy, answer: ServedAnswer) -> go.Figure:
     figure.update_yaxes(log_axis(f"Latency, p{service.percentile} (ms)", log_range(values)))
     name_legend(figure, names)
     foot = [
-        f"{sentence_case(study.label)}: {counted(answer.visits, 'visit')} of requests to a batcher in its own process.",
+        f"{sentence_case(study.label)}: {counted(answer.visits, 'visit')} of requests to one start of each batcher.",
         "Whiskers: 95 % interval of the mean of parts. Dotted across: the limit. Upright: predicted capacity.",
     ]
     return frame(

@@ -7,7 +7,7 @@ import math
 from core.base.evidence import Ended, Warning
 from core.base.numbers import counted, number
 from core.studies.runner import Cancelled, StudyRunner, StudyTools
-from core.studies.serving.answer import PARTS, first_rates, judged_rates, next_rate, part_s, visit_s
+from core.studies.serving.answer import PARTS, SHARES, judged_rates, next_rate, part_s, visit_s
 from core.studies.serving.record import ServingPlan, ServingStudy, Visit
 from core.worker.protocol import Prepare, Serve, Worker, WorkerError
 from core.workload.names import shown_names
@@ -109,5 +109,5 @@ class _Runner(StudyRunner):
     def _tell(self, activity: str) -> None:
         """Report the activity; raise Cancelled if asked to stop."""
         self.check()
-        phase = "measuring" if self.visits else "starting"
-        self.tell(phase, activity, min(len(self.visits), first_rates(self.plan)), first_rates(self.plan))  # type: ignore[arg-type]
+        first = len(SHARES) * len(self.plan.targets)  # visits until every target was seen at all first rates
+        self.tell("measuring" if self.visits else "starting", activity, min(len(self.visits), first), first)
