@@ -22,7 +22,7 @@ from core.studies.serving.service import Service
 from core.ui import charts, registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.places import Places
-from core.ui.study_page import StudyPage, busy_notice, refuse, takes
+from core.ui.study_page import StudyPage, busy_notice, refuse
 from core.ui.tables import static_table
 from core.ui.words import plain
 
@@ -50,7 +50,7 @@ def _form(run: Run, service: Service, busy: str | None, top: Any) -> None:
         PAGE.start_button(budget_s, busy, partial(_start, run, service), type="secondary")
         if busy:
             busy_notice(busy)
-        st.caption(plain(f"{takes(budget_s).capitalize()}."))
+        st.caption(plain(f"At most about {duration(budget_s)}, less once every rate is clear."))
         PAGE.refusal()
 
 
