@@ -192,8 +192,7 @@ def _spread(values: Sequence[float]) -> Spread:
     return kept(most) if least == most else (kept(sum(values) / len(values)), kept(least), kept(most))
 
 
-EVERY_S = 0.05  # between two samples of a block
-APART_S = 0.1  # minimum between samples of different blocks: short blocks need not all be sampled
+EVERY_S = 0.2  # between two samples: one takes 3 to 27 ms of a core (measured: H200, docs/validation.md)
 FIRST_S = 0.01  # after a block's start; the shortest lasts 20 ms, and the GPU is at work by then
 ENDING_S = 2.0  # for which closing waits for an answer of the driver
 Open = Callable[[str], Card | None]
@@ -215,6 +214,7 @@ class CardSampler:
         self._now: Card | None = None  # being sampled
         self._samples: list[CardSample] = []
         self._block = 0  # numbers blocks, so that a late answer is not attributed to the next one
+        self._asking = False  # the thread waits for an answer of the driver
         self._begin_s = self._last_s = float("-inf")
         self._cpu_s = self._ask_s = 0.0
 
@@ -240,8 +240,9 @@ class CardSampler:
             self._changed.notify()
 
     def end(self) -> CardUse | None:
-        """Stop sampling; return the block's summary, None if there was no time for a sample."""
+        """Stop sampling, after an answer that is due; return the block's summary, None if no sample was taken."""
         with self._changed:
+            self._changed.wait_for(lambda: not self._asking, ENDING_S)
             samples, self._samples = self._samples, []
             sampled, self._now = self._now is not None, None
             if not sampled or not samples:
@@ -263,13 +264,16 @@ class CardSampler:
                 if self._closed:
                     return
                 card, block, nth = self._now, self._block, len(self._samples)
-                due_s = self._last_s + EVERY_S if nth else max(self._begin_s + FIRST_S, self._last_s + APART_S)
+                due_s = self._last_s + EVERY_S if nth else self._begin_s + FIRST_S
                 wait_s = due_s - time.perf_counter()
                 if card is None or wait_s > 0:
                     self._changed.wait(None if card is None else wait_s)
                     continue
-                self._last_s = time.perf_counter()
+                self._last_s, self._asking = time.perf_counter(), True
             self._sample(card, block, nth)
+            with self._changed:
+                self._asking = False
+                self._changed.notify_all()
 
     def _sample(self, card: Card, block: int, nth: int) -> None:
         """Take one sample; from a block's second one on with one direction of PCIe, which takes 20 ms."""

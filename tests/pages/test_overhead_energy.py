@@ -28,7 +28,7 @@ def test_how_busy_the_gpu_was_stands_beside_the_traced_share(engine: Any) -> Non
     at = open_page("overhead", run=keep(engine.store, run), folds=FOLDS)
     assert titles(at)[1:] == [BUSY, ENERGY]
     assert set(FOLDS) <= {fold.label for fold in at.expander}
-    says(at, "was busy 14", "1 and 96", "under load; heat", "Sampling took", "less energy per", "the GPU alone.",
+    says(at, "was busy 14", "1 and 96", "under load; heat", "less energy per", "the GPU alone.",
          "ready: CPU 20", "GPU 0 30")  # fmt: skip
     doing, cells = table(at, "Utilisation (%)"), table(at, "Gross (mJ per sample)")
     assert list(doing["Batch"])[-1] == "1,024"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.base.evidence import SLOWDOWNS, WHILE_BUSY, CardUse, ClockReason, Spread, mean_of
-from core.base.numbers import number, percent
+from core.base.numbers import percent
 from core.base.text import sentence_case
 from core.rounds.answer.energy import Energy, Level, energy_of, energy_sentence, fed_sentence, level
 from core.rounds.run import Run
@@ -162,21 +162,6 @@ def reasons_words(row: CardRow) -> str:
     return ", ".join(f"{REASON_WORDS[name]} {percent(share)}" for name, share in counts) or "none"
 
 
-def cost_sentence(run: Run) -> str:
-    """Describe the cost of the sampling itself; empty if nothing was sampled."""
-    uses = list(_uses(run))
-    if not uses:
-        return ""
-    length_s, samples = sum(use.length_s for use in uses), sum(use.samples for use in uses)
-    cpu_ms = sum(use.cpu_ms for use in uses)
-    ask_ms = sum(use.ask_ms * use.samples for use in uses) / samples
-    share = cpu_ms / 1000 / length_s if length_s else 0.0
-    return (
-        f"Sampling took {number(100 * share)} % of one core while a GPU ran, beside the workers; one of "
-        f"{samples:,} samples took {number(ask_ms)} ms."
-    )
-
-
 def card_text(run: Run) -> list[str]:
     """Return lines on how busy each GPU was, what limited its clock and which target needs less energy; empty without
     data.
@@ -195,10 +180,3 @@ def _sentences(run: Run, energy: Energy) -> Iterator[str]:
     for why in energy.skipped:
         if why != sentence:
             yield why
-    if cost := cost_sentence(run):
-        yield cost
-
-
-def _uses(run: Run) -> Iterator[CardUse]:
-    yield from (window.card for window in run.energy if window.card is not None and window.batch is not None)
-    yield from (block.card for item in run.rounds for block in item.blocks if block.card is not None)

@@ -22,6 +22,7 @@ from core.rounds.run import Run, StopReason
 
 CLIMB = 8  # largest step of the scan upwards, as a factor on the largest batch seen
 VISIT_S = 0.2  # length of a visit: short and repeated later, as neighbours and cores change within seconds
+VISIT_SHARE = 0.1  # and at least so much of the time that preparing it for this visit took: 5 s with XLA on a GPU
 FEWEST_ROUNDS, MOST_ROUNDS = 2, 12  # rounds per visit
 REPLICATES = MIN_UNITS  # per reported batch, if the budget holds them: fewer support no interval
 FEWEST_BATCHES = 3  # fewest batches for which a budget must hold that many starts
@@ -92,9 +93,10 @@ def together(costs: Sequence[Costs], startup_s: float) -> Costs:
     return Costs(startup_s, sum(cost.prepare_s for cost in costs), sum(cost.visit_s for cost in costs))
 
 
-def rounds_of_a_visit(round_s: float) -> int:
-    """Return the number of rounds of that length that make a visit."""
-    return MOST_ROUNDS if round_s <= 0 else min(MOST_ROUNDS, max(FEWEST_ROUNDS, round(VISIT_S / round_s)))
+def rounds_of_a_visit(round_s: float, prepared_s: float = 0.0) -> int:
+    """Return the number of rounds of that length that make a visit of a batch that took ``prepared_s`` to prepare."""
+    visit_s = max(VISIT_S, VISIT_SHARE * prepared_s)
+    return MOST_ROUNDS if round_s <= 0 else min(MOST_ROUNDS, max(FEWEST_ROUNDS, round(visit_s / round_s)))
 
 
 def expected_s(batch: int, seen: Mapping[int, float], default_s: float) -> float:

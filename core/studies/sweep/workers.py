@@ -116,20 +116,21 @@ class Workers:
             self._launch(missing)
         begin_s, new = self._clock.now_s(), sum(not self.is_prepared(target, batch) for target in runnable)
         prepared = [target for target in runnable if self._prepare(target, batch)]
+        took_s = self._clock.now_s() - begin_s if new else 0.0
         if new and len(prepared) == len(runnable):
-            self.experience.prepared(batch, self._clock.now_s() - begin_s, new)
+            self.experience.prepared(batch, took_s, new)
         self.asking.restart_interference(tuple(self._workers.values()))
         try:
-            self._run_rounds(batch, pass_index, prepared)
+            self._run_rounds(batch, pass_index, prepared, took_s)
         except BaseException:  # mostly Cancelled: keep what was measured
             self._record_rounds(batch, pass_index)
             raise
         return self._record_rounds(batch, pass_index)
 
-    def _run_rounds(self, batch: int, pass_index: int, targets: list[int]) -> None:
+    def _run_rounds(self, batch: int, pass_index: int, targets: list[int], prepared_s: float) -> None:
         """Run the rounds of a visit; their number is fixed beforehand, whatever their duration."""
         expected_s = sum(self.attempts.expected_block_s(target, batch) for target in targets)
-        for _ in range(self.experience.rounds_of_a_visit(batch, expected_s)):
+        for _ in range(self.experience.rounds_of_a_visit(batch, expected_s, prepared_s)):
             self._tools.check()
             targets = [target for target in targets if self.is_prepared(target, batch)]  # may have failed meanwhile
             if not targets or not self._workers or self._clock.now_s() >= self._deadline_s():

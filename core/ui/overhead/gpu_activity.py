@@ -16,7 +16,6 @@ from core.rounds.answer.card_use import (
     CardRow,
     card_rows,
     clock_sentence,
-    cost_sentence,
     reasons_words,
     utilisation_sentence,
 )
@@ -54,7 +53,7 @@ def show(run: Run, target: int) -> None:
         charts.show("utilisation", make, f"Utilisation of the GPU by batch size. {busy}", f"{run.id}-utilisation",
                     (*_key(run), target))  # fmt: skip
     _card_table(run, rows)
-    st.caption(plain(f"{UTILISATION} {registry.once(('cost', *_key(run)), partial(cost_sentence, run))}"))
+    st.caption(plain(UTILISATION))
 
 
 def energy(run: Run) -> None:

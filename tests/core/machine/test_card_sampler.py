@@ -60,7 +60,7 @@ def test_a_block_is_sampled_and_its_cost_is_measured() -> None:
         assert sampler.end() is None
 
 
-def test_between_blocks_nothing_is_asked_and_blocks_in_a_row_are_not_all_sampled() -> None:
+def test_between_blocks_nothing_is_asked() -> None:
     nvml = FakeNvml()
     with sampling(nvml) as sampler:
         sampler.begin("gpu:0")
@@ -69,14 +69,6 @@ def test_between_blocks_nothing_is_asked_and_blocks_in_a_row_are_not_all_sampled
         asked = len(nvml.asked)
         time.sleep(0.2)
         assert len(nvml.asked) <= asked + 20, "no more than the sample that was under way"
-        asked = nvml.asked.count("nvmlDeviceGetPowerUsage")
-        begin_s = time.perf_counter()
-        for _ in range(25):
-            sampler.begin("gpu:0")
-            time.sleep(0.02)
-            sampler.end()
-        more = nvml.asked.count("nvmlDeviceGetPowerUsage") - asked
-        assert more <= (time.perf_counter() - begin_s) / 0.1 + 1
 
 
 def test_an_answer_that_comes_late_is_not_the_next_blocks() -> None:

@@ -10,7 +10,6 @@ from core.rounds.answer.card_use import (
     card_rows,
     card_text,
     clock_sentence,
-    cost_sentence,
     reasons_words,
     utilisation_sentence,
 )
@@ -97,16 +96,10 @@ def test_reasons_are_shares_of_the_busy_samples() -> None:
     assert reasons_words(card_rows(with_windows((8, use(busy=0))), 1)[0]) == "none"
 
 
-def test_what_sampling_cost_is_said() -> None:
-    run = with_windows((8, use()), (16, use(cpu_ms=6.0, ask_ms=1.5)))
-    assert "0.25 %" in cost_sentence(run)
-    assert cost_sentence(make_run(1)) == ""
-
-
 def test_the_text_of_a_run_has_a_line_for_each_answer() -> None:
     run = with_energy()
     lines = card_text(run)
-    assert [line.split(" ")[0] for line in lines] == ["GPU", "GPU", "Sampling"]
+    assert [line.split(" ")[0] for line in lines] == ["GPU", "GPU"]
     assert "a batch between" in lines[1]
     text = verdict_text(run, analyse(run))
     assert all(line in text for line in lines)
