@@ -183,7 +183,7 @@ class CheckedWorker:
         if request.slot == SLOTS["recurrent"]:
             ran = "no kernel of cuDNN, but Keras's own loop" if self._fault == "no cuDNN" else "2 CudnnRNNV3"
             placement.append(f"{where} (1 recurrent layer ran by {ran})")
-        if request.slot == SLOTS["cell"]:
+        if request.slot in (SLOTS["cell"], SLOTS["host"]):
             self._batch_bytes = request.batch * (4 * request.workload.network.input_shape[0] + 8)
         return Prepared(
             batch=request.batch, slot=request.slot, build_ms=20.0, first_call_ms=300.0, warmup_steps=40,

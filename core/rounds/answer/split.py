@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.statistics import MIN_UNITS, Array, estimate_columns
-from core.base.numbers import bounded, number
+from core.base.numbers import bounded, counted, number
 from core.base.text import sentence_case
 from core.rounds.answer.answer import SpeedUp
 from core.rounds.answer.crossover import bend_of
@@ -346,7 +346,7 @@ def samples_words(run: Run, together: Together, split: Split) -> str:
     (first, second), (first_name, second_name) = split.samples, (run.names[target] for target in together.targets)
     if not first or not second:
         return f"all of it on {first_name if first else second_name}"
-    return f"{first:,} samples on {first_name} and {second:,} on {second_name}"
+    return f"{counted(first, 'sample')} on {first_name} and {second:,} on {second_name}"
 
 
 def _both(run: Run, together: Together) -> str:

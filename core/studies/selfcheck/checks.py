@@ -376,7 +376,7 @@ def _equal(record: SelfCheck) -> Finding | None:
 
 
 CHECKS: dict[str, tuple[str, Part | None, Callable[[SelfCheck], Finding | None]]] = {
-    "worker": ("A worker starts on the target", None, _worker),
+    "worker": ("A worker starts on the target and stays", None, _worker),
     "placement": ("The step runs where it was asked to", "cell", _placement),
     "loop": ("A block against the barest loop", "loops", _loop),
     "one_sync": ("A block against one synchronisation a step", "loops", _one_sync),

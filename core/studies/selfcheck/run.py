@@ -50,6 +50,7 @@ from core.worker.protocol import (
     Request,
     TraceSteps,
     Worker,
+    WorkerLost,
 )
 from core.workload.spec import Pipeline, PipelineKind, Target, Workload
 
@@ -156,26 +157,41 @@ class _Runner(StudyRunner):
         if self.tools.interference is not None:
             self.tools.interference.watch((self.target,))
         self.notes = tuple(map(anonymous, refuse_unusable((self.target,))))
-        begin_s = self.clock.now_s()
-        with self.started((self.target,)) as (worker,):
-            self.readings["startup_s"] = self.clock.now_s() - begin_s
-            self.versions = worker.ready.versions
-            self.interference((worker,))  # the cost of starting is not interference
-            for part in ACTIVITIES:
-                if part not in LAST and self._begins(part):
-                    try:
-                        self.readings[part] = getattr(self, f"_{part}")(worker)
-                    except CellFailed as error:
-                        self.missing[part] = anonymous(error.reason)
-                        if error.outcome == "misplaced" and part == "cell":
-                            self.readings["misplaced"] = anonymous(error.reason)
-                    self.disturbances.append(Disturbance.of(self.interference((worker,))))
+        parts = [part for part in ACTIVITIES if part not in LAST]
+        while parts:
+            begin_s = self.clock.now_s()
+            with self.started((self.target,)) as (worker,):
+                self.readings.setdefault("startup_s", self.clock.now_s() - begin_s)
+                self.versions = worker.ready.versions
+                self.interference((worker,))  # the cost of starting is not interference
+                while parts and self._read(worker, parts.pop(0)):
+                    pass
+
+    def _read(self, worker: Worker, part: Part) -> bool:
+        """Read a part, or note why it cannot be read. Return False if the worker was lost. Raises Cancelled, or
+        WorkerLost for a second loss.
+        """
+        if not self._begins(part):
+            return True
+        try:
+            self.readings[part] = getattr(self, f"_{part}")(worker)
+        except CellFailed as error:
+            self.missing[part] = anonymous(error.reason)
+            if error.outcome == "misplaced" and part == "cell":
+                self.readings["misplaced"] = anonymous(error.reason)
+        except WorkerLost as error:
+            if "lost" in self.readings or self.remaining_s <= 0:
+                raise
+            self.readings["lost"] = self.missing[part] = anonymous(str(error))
+            return False
+        self.disturbances.append(Disturbance.of(self.interference((worker,))))
+        return True
 
     def _lose(self, error: UserError) -> None:
-        """Record the loss of the worker, without which nothing more can be read; a lack of time is not its fault."""
+        """Record that no worker starts, or a second one was lost; a lack of time is not its fault."""
         reason = anonymous(str(error)) if self.remaining_s > 0 else NO_TIME
         if self.remaining_s > 0:
-            self.readings["lost"] = reason
+            self.readings.setdefault("lost", reason)
         for part in ACTIVITIES:
             if part not in LAST and part not in self.readings:
                 self.missing.setdefault(part, reason)
@@ -289,7 +305,7 @@ class _Runner(StudyRunner):
 
     def _equal(self) -> None:
         """Run a short sweep of the target against itself, if it can be measured at all. Raises Cancelled."""
-        if "lost" in self.readings:
+        if "lost" in self.readings and "cell" not in self.readings:
             self.missing["equal"] = self.readings["lost"]
         elif "misplaced" in self.readings:
             self.missing["equal"] = self.readings["misplaced"]

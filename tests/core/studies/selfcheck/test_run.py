@@ -58,11 +58,14 @@ def test_a_worker_that_hangs_costs_the_time_that_is_left_and_is_no_fault_of_the_
     assert device.open_workers == 0
 
 
-def test_what_a_lost_worker_had_not_read_says_why_and_the_host_is_still_measured() -> None:
-    record = Device(GPU, "crash").check()
-    assert "SIGSEGV" in record.readings.missing["clusters"]
-    assert record.readings.factor is not None
-    assert record.host is not None
+def test_after_a_lost_worker_another_reads_the_rest() -> None:
+    device = Device(GPU, "crash")
+    record = device.check()
+    assert list(record.readings.missing) == ["memory"]
+    assert "SIGSEGV" in record.readings.missing["memory"]
+    assert record.readings.clusters is not None
+    assert record.readings.equal is not None
+    assert device.open_workers == 0
 
 
 def test_without_a_device_the_reason_is_kept() -> None:
