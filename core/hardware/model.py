@@ -225,5 +225,5 @@ def transfer_time(spec: GpuSpec, workload: Workload, batch: int, constants: Cons
     """Return the time in ms for copying one batch, with its labels in training, from the host to the card."""
     network = workload.network
     labels = math.prod(network.label_shape) * LABEL_BYTES if workload.training else 0
-    moved = batch * (math.prod(network.input_shape) * INPUT_BYTES + labels)
+    moved = batch * (network.sample_values * INPUT_BYTES + labels)
     return constants.transfer_start_us * _MS_PER_US + moved / spec.link_gb_s * 1e-6

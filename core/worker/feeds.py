@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -55,24 +55,31 @@ def _of_lengths(workload: Workload, batch: int, padding: Padding) -> list[tuple[
     return [arrays[length] for length in lengths]
 
 
-def host_batches(workload: Workload, batch: int) -> list[tuple[np.ndarray, ...]]:
+def host_batches(workload: Workload, batch: int) -> list[tuple[Any, ...]]:
     count = pool_size(workload, batch)
     arrays = make_arrays(workload, count * batch)
-    return [tuple(a[i * batch : (i + 1) * batch] for a in arrays) for i in range(count)]
+    return [each(itemgetter(slice(i * batch, (i + 1) * batch)), arrays) for i in range(count)]
 
 
-def make_arrays(workload: Workload, samples: int) -> tuple[np.ndarray, ...]:
+def each(function: Callable[[Any], Any], parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what the function makes of each array of a batch; a network's several inputs are a tuple in it."""
+    return tuple(each(function, part) if isinstance(part, tuple) else function(part) for part in parts)
+
+
+def make_arrays(workload: Workload, samples: int) -> tuple[Any, ...]:
     """Return seeded random samples (samples, *input_shape) and, for training, labels (samples, *label_shape).
 
-    Samples are float32, or int64 token ids below the network's vocabulary. Labels are int64 class numbers; for one
-    class they are float32 zeros and ones with a last axis of length 1.
+    Samples are float32, or int64 token ids below the network's vocabulary; with caches, a tuple of them and of float32
+    arrays. Labels are int64 class numbers; for one class they are float32 zeros and ones with a last axis of length 1.
     """
     rng = np.random.default_rng(SEED)
     network = workload.network
     shape = (samples, *network.input_shape)
     # integers are int64 throughout, which TensorFlow keeps on a GPU (int32 goes to the host)
     tokens = network.vocabulary
-    x = rng.standard_normal(shape, dtype=np.float32) if tokens is None else rng.integers(0, tokens, shape)
+    x: Any = rng.standard_normal(shape, dtype=np.float32) if tokens is None else rng.integers(0, tokens, shape)
+    if network.caches:
+        x = (x, *(rng.standard_normal((samples, *cache), dtype=np.float32) for cache in network.caches))
     if not workload.training:
         return (x,)
     labels = (samples, *network.label_shape)
@@ -84,5 +91,5 @@ def make_arrays(workload: Workload, samples: int) -> tuple[np.ndarray, ...]:
 def pool_size(workload: Workload, batch: int) -> int:
     """Return the number of different batches that a host or tf.data feed holds."""
     value_bytes = 4 if workload.network.vocabulary is None else 8
-    batch_bytes = value_bytes * batch * math.prod(workload.network.input_shape)
+    batch_bytes = value_bytes * batch * workload.network.sample_values
     return min(MAX_POOL, max(MIN_POOL, POOL_BYTES // batch_bytes))

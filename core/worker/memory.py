@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import threading
@@ -190,7 +189,7 @@ def least_bytes(request: Prepare, built: bool) -> int:
     """
     workload = request.workload
     copies = (2 + OPTIMIZER_COPIES[workload.optimizer] if workload.training else 1) * (not built)
-    sample = math.prod(workload.network.input_shape)
+    sample = workload.network.sample_values
     own = request.pipeline.data is not None
     batches = 1 if own or request.pipeline.kind == "resident" else pool_size(workload, request.batch)
     sizes = [layer.activations for layer in workload.network.layers]

@@ -10,7 +10,6 @@ machine.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -116,7 +115,7 @@ def sizes(network: Network) -> Sizes:
         layers=len(layers),
         kept=sum(own) + sum(layer.internal for layer in layers),
         passing=max(layer.activations + _INSIDE_AT_ONCE * layer.internal for layer in layers),
-        sample=math.prod(network.input_shape),
+        sample=network.sample_values,
     )
 
 

@@ -87,6 +87,8 @@ class Workload(Frozen):
     def _takes_lengths(self) -> Self:
         if self.lengths:
             refuse_lengths(self.network, self.lengths)
+        if self.training and not self.network.trains:
+            raise ValueError(f"{self.network.name} is only run, not trained; choose inference")
         return self
 
     @property
@@ -272,6 +274,8 @@ def refuse_mode(workload: Workload, target: Target, pipeline: Pipeline | None = 
         )
     if workload.training and not FRAMEWORKS[target.framework].trains:
         raise ValueError(f"{FRAMEWORKS[target.framework].title} does not train; choose inference")
+    if workload.network.caches and (not FRAMEWORKS[target.framework].through_keras or target.precision != "float32"):
+        raise ValueError("a decode step's cache is float32 and runs through Keras; choose such a target, or prefill")
     if workload.training and target.precision == "int8":
         raise ValueError("int8 is for inference; training needs float32 or mixed precision")
     if workload.training and target.call != "step":

@@ -54,7 +54,7 @@ def count(graph: Graph) -> tuple[LayerCount, ...]:
 
 def shapes(graph: Graph) -> dict[str, Shape]:
     """Return the output shape of each layer by name, without the batch, and the input's. Raises ArchitectureError."""
-    return {INPUT: graph.input_shape, **{each.layer.name: each.work.output for each in _walk(graph)}}
+    return {INPUT: graph.input_shape, **graph.caches, **{each.layer.name: each.work.output for each in _walk(graph)}}
 
 
 def output_shape(graph: Graph) -> Shape:
@@ -77,8 +77,8 @@ def _count_layer(counted: _Counted) -> LayerCount:
 
 def _walk(graph: Graph) -> list[_Counted]:
     _check_frame(graph)
-    known: dict[str, Shape] = {INPUT: graph.input_shape}
-    trained: dict[str, bool] = {INPUT: False}
+    known: dict[str, Shape] = {INPUT: graph.input_shape, **graph.caches}
+    trained = dict.fromkeys(known, False)
     made: dict[str, _Counted] = {}
     calls: list[_Counted] = []
     for layer in graph.layers:

@@ -31,13 +31,14 @@ class Graph:
     """Layers, each placed after its inputs.
 
     ``input_shape`` is one sample's, without the batch. ``output`` names the layer whose output is the network's. With
-    ``vocabulary``, samples are integers below it.
+    ``vocabulary``, samples are integers below it. ``caches`` are further inputs of real numbers: shapes by name.
     """
 
     input_shape: tuple[int, ...]
     layers: tuple[Layer, ...]
     output: str
     vocabulary: int | None = None
+    caches: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def chain(*layers: Layer, after: str = INPUT) -> tuple[Layer, ...]:

@@ -49,7 +49,8 @@ class Rule:
     """Rule for one kind of layer.
 
     ``settle`` brings equivalent options to one form. ``call`` says how a built layer takes its inputs: one tensor, a
-    list of them, or several arguments. Kinds that are not ``public`` occur only in ``keras.applications``.
+    list of them, or several arguments. Kinds that are not ``public`` occur only in ``keras.applications``, or are
+    ``ours`` (:mod:`core.networks.families.decoder_layers`).
     """
 
     options: Mapping[str, Option]
@@ -58,6 +59,7 @@ class Rule:
     call: Literal["one", "list", "several"] = "one"
     takes_tokens: bool = False
     public: bool = True
+    ours: bool = False
     settle: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def check(self, options: Options) -> dict[str, Any]:

@@ -6,6 +6,7 @@ part of the specification, the pages' forms and the command line.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -87,6 +88,26 @@ class Network(BaseModel, ABC):
     def vocabulary(self) -> int | None:
         """Number of token ids, if samples hold integers from 0 below it; None if they hold real numbers."""
         return None
+
+    @property
+    def caches(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of one sample's further inputs, of real numbers."""
+        return ()
+
+    @property
+    def trains(self) -> bool:
+        """False for a network that is only run, not trained."""
+        return True
+
+    @property
+    def tokens_per_sample(self) -> int | None:
+        """Tokens that a step reads or adds per sample, if tokens per second are what counts."""
+        return None
+
+    @property
+    def sample_values(self) -> int:
+        """Number of values in one sample's inputs."""
+        return sum(map(math.prod, (self.input_shape, *self.caches)))
 
     @property
     def label_shape(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from core.networks.architecture.counts import LayerCount, count, output_shape
 from core.networks.architecture.graph import INPUT, Graph, Layer
 from core.networks.architecture.rules import RULES
 from core.networks.families.base import Network
+from core.networks.families.decoder_layers import decoder_layers
 
 MAX_NAME = 200  # characters of a short name
 MOVING = frozenset({"Flatten", "Reshape", "Permute", "Identity", "Dropout"})
@@ -34,6 +35,10 @@ class GraphNetwork(Network):
     @property
     def vocabulary(self) -> int | None:
         return _graph(self).vocabulary
+
+    @property
+    def caches(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(_graph(self).caches.values())
 
     @property
     def classes(self) -> int:
@@ -140,6 +145,8 @@ def build(keras: Any, graph: Graph, any_length: bool = False) -> Any:
     # int64, the type the feed supplies: TensorFlow keeps int32 on the host, and a cast would be part of every step
     tokens = None if graph.vocabulary is None else "int64"
     tensors = {INPUT: keras.layers.Input(shape, dtype=tokens, name=INPUT)}
+    tensors |= {name: keras.layers.Input(shape, name=name) for name, shape in graph.caches.items()}
+    inputs = tuple(tensors.values())
     owners = {layer.name: layer.shares or layer.name for layer in graph.layers}
     names = _names(graph)
     built: dict[str, Any] = {}
@@ -151,7 +158,7 @@ def build(keras: Any, graph: Graph, any_length: bool = False) -> Any:
         sources = [tensors[name] for name in layer.inputs]
         call = built[owners[layer.name]]
         tensors[layer.name] = call(*sources) if RULES[layer.kind].call != "list" else call(sources)
-    return keras.Model(tensors[INPUT], tensors[graph.output])
+    return keras.Model(inputs if graph.caches else inputs[0], tensors[graph.output])
 
 
 def _made(keras: Any, kind: str, options: Any, **more: Any) -> Any:
@@ -159,7 +166,8 @@ def _made(keras: Any, kind: str, options: Any, **more: Any) -> Any:
     checked = RULES[kind].check(options)
     if "layer" in checked:
         checked["layer"] = _made(keras, checked["layer"]["class_name"], checked["layer"]["config"])
-    return getattr(keras.layers, kind)(**checked, **more)
+    layer = decoder_layers(keras)[kind] if RULES[kind].ours else getattr(keras.layers, kind)
+    return layer(**checked, **more)
 
 
 def _names(graph: Graph) -> dict[str, str]:

@@ -72,10 +72,7 @@ class Transformer(SizedNetwork):
     outputs: Annotated[int, Field(ge=1, le=MAX_CLASSES)]
 
     def check_sizes(self) -> None:
-        if self.width % self.heads:
-            below = self.width - self.width % self.heads
-            near = f"{below} or {below + self.heads}" if below >= MIN_WIDTH else str(below + self.heads)
-            raise ValueError(f"d_model {self.width} is no multiple of {self.heads} heads; {near} would be one")
+        check_heads(self.width, self.heads)
 
     @property
     def name(self) -> str:
@@ -108,11 +105,7 @@ class Transformer(SizedNetwork):
         middle = f"{name}_add_1"
         yield Layer(f"{name}_norm_{'2' if self.norm == 'pre' else '1'}", "LayerNormalization", {}, (middle,))
         normed = f"{name}_norm_{'2' if self.norm == 'pre' else '1'}"
-        inner = {"units": self.feed_forward * self.width, "activation": "gelu"}
-        yield Layer(f"{name}_dense_1", "Dense", inner, (normed,))
-        yield Layer(f"{name}_dense_2", "Dense", {"units": self.width}, (f"{name}_dense_1",))
-        kept = middle if self.norm == "pre" else normed
-        yield Layer(f"{name}_add_2", "Add", {}, (kept, f"{name}_dense_2"))
+        yield from feed_forward(name, normed, middle if self.norm == "pre" else normed, self.width, self.feed_forward)
         if self.norm == "post":
             yield Layer(f"{name}_norm_2", "LayerNormalization", {}, (f"{name}_add_2",))
 
@@ -123,3 +116,18 @@ class Transformer(SizedNetwork):
                 return cls.model_validate(BERT | {"depth": depth, "width": width, "heads": heads})
         example = f"{cls.presets[1]}, or a name such as {cls.presets[4]}"
         return cls.model_validate(parts_of(name, NAME, "transformer encoder", example))
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Raise ValueError unless d_model is a multiple of the heads."""
+    if width % heads:
+        below = width - width % heads
+        near = f"{below} or {below + heads}" if below >= MIN_WIDTH else str(below + heads)
+        raise ValueError(f"d_model {width} is no multiple of {heads} heads; {near} would be one")
+
+
+def feed_forward(name: str, source: str, kept: str, width: int, ratio: int) -> Iterator[Layer]:
+    """Yield a layer's two Dense layers, the inner one ``ratio`` times as wide, and their residual."""
+    yield Layer(f"{name}_dense_1", "Dense", {"units": ratio * width, "activation": "gelu"}, (source,))
+    yield Layer(f"{name}_dense_2", "Dense", {"units": width}, (f"{name}_dense_1",))
+    yield Layer(f"{name}_add_2", "Add", {}, (kept, f"{name}_dense_2"))

@@ -14,6 +14,7 @@ from core.base.frameworks import device_kind
 from core.base.numbers import counted
 from core.machine.cores import Place
 from core.machine.environment import quota_cores, usable_cores
+from core.worker.feeds import each
 from core.worker.protocol import CellFailed
 from core.workload.names import all_of
 from core.workload.spec import Target
@@ -73,7 +74,7 @@ class Devices:
         """Put a batch on the device, or an equal share on each of several."""
         if self.distribution is None:
             return tuple(jax.device_put(batch, self.chosen[0]))
-        layouts = tuple(self.distribution.get_data_layout(part.shape).backend_layout for part in batch)
+        layouts = each(lambda part: self.distribution.get_data_layout(part.shape).backend_layout, batch)
         return tuple(jax.device_put(batch, layouts))
 
 

@@ -43,7 +43,7 @@ def first_step(step: JaxStep, devices: Devices) -> tuple[float, Placement]:
     Raises CellFailed ``misplaced`` or ``error``.
     """
     batch = next(step.iterator)
-    for part in batch:
+    for part in jax.tree_util.tree_leaves(batch):
         check_shares(part, devices)
     first_ms = step.run(1)
     placed = placement(step, devices)

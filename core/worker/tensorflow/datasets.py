@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from core.worker.feeds import Feed, host_feed
+from core.worker.feeds import Feed, each, host_feed
 from core.worker.protocol import CellFailed
 from core.workload.spec import Pipeline, Target, Workload
 
@@ -49,4 +49,4 @@ def explain_reading(error: Exception, path: str) -> str | None:
 
 
 def _as_numpy(batch: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(part.numpy() for part in batch)
+    return each(lambda part: part.numpy(), batch)

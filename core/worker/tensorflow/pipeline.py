@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from core.machine.environment import quota_cores
-from core.worker.feeds import SEED, Feed, host_batches, host_feed, kept, make_arrays, pool_size
+from core.worker.feeds import SEED, Feed, each, host_batches, host_feed, kept, make_arrays, pool_size
 from core.worker.tensorflow.data import own_dataset, sample_count
 from core.workload.spec import Pipeline, Target, Workload
 
@@ -99,7 +99,7 @@ def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int
     many = target.steps_per_execution > 1
     if pipeline.kind == "resident":
         with tf.device(device):
-            tensors = tuple(tf.identity(tf.constant(array)) for array in make_arrays(workload, batch))
+            tensors = each(lambda array: tf.identity(tf.constant(array)), make_arrays(workload, batch))
         return kept(ResidentBatch(tensors) if many else itertools.repeat(tensors))
     if pipeline.kind == "host":
         return kept(_iterate(host_batches(workload, batch))) if many else host_feed(workload, batch, target.pad)
@@ -120,7 +120,7 @@ def dataset_feed(
 
 def _iterate(batches: list[tuple[Any, ...]]) -> Iterator[Any]:
     """Repeat the batches in a ``tf.data`` iterator that adds only its own cost."""
-    stacked = tuple(tf.stack(column) for column in zip(*batches, strict=True))
+    stacked = tf.nest.map_structure(lambda *column: tf.stack(column), *batches)
     return iter(tf.data.Dataset.from_tensor_slices(stacked).cache().repeat())
 
 

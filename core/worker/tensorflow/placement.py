@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from tensorflow.python.framework import op_callbacks
 
 from core.worker import shares
 from core.worker.cells import Placement
-from core.worker.feeds import Feed, kept, make_arrays, pool_size
+from core.worker.feeds import Feed, each, kept, make_arrays, pool_size
 from core.worker.protocol import CellFailed
 from core.worker.tensorflow.devices import Devices
 from core.worker.tensorflow.pipeline import WARMUP_MS, dataset_feed
@@ -180,12 +180,12 @@ def _resident(workload: Workload, batch: int, devices: Devices) -> tuple[Any, ..
             lambda context: part(context.replica_id_in_sync_group)
         )
 
-    return tuple(put(array) for array in make_arrays(workload, batch))
+    return each(put, make_arrays(workload, batch))
 
 
 def check_shares(drawn: Iterator[Any], devices: Devices) -> None:
     """Draw a batch. Raises CellFailed unless every device holds an equal share of it."""
-    for column in _columns(next(drawn)):
+    for column in tf.nest.flatten(next(drawn)):
         parts = devices.strategy.experimental_local_results(column)
         sizes = [int(part.shape[0]) for part in parts]
         shares.check_sizes(sizes, sum(sizes), devices.names)
@@ -197,7 +197,3 @@ def check_copies(model: Any, devices: Devices) -> None:
     """Check after a training step. Raises CellFailed unless the devices' copies of the network agree."""
     for variable in shares.compared(model.trainable_variables):
         shares.check_copies(variable.path, [part.numpy() for part in variable.value.values], devices.names)
-
-
-def _columns(batch: Any) -> Iterable[Any]:
-    return batch if isinstance(batch, tuple) else (batch,)

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 from core.worker.cells import Placement
-from core.worker.feeds import SEED, Feed, kept
+from core.worker.feeds import SEED, Feed, each, kept
 from core.worker.protocol import CellFailed
 from core.worker.torch.device import Device
 from core.workload.spec import Pipeline
@@ -86,7 +86,7 @@ Arrays = tuple[np.ndarray, ...]
 
 def on_device(arrays: Arrays, device: Device) -> tuple[Any, ...]:
     """Return the arrays as tensors of the device; on the CPU they share the arrays' memory."""
-    return tuple(torch.from_numpy(array).to(device.name) for array in arrays)
+    return each(lambda array: torch.from_numpy(array).to(device.name), arrays)
 
 
 def resident(arrays: Arrays, device: Device) -> Feed:

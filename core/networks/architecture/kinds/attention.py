@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from core.networks.architecture.kinds.activation import SOFTMAX_FLOPS
 from core.networks.architecture.kinds.dense import product
 from core.networks.architecture.options import Options, flag, maybe, only, real, whole, wholes, word
-from core.networks.architecture.rule import Rule, Shape, Work, size, with_axes
+from core.networks.architecture.rule import Rule, Shape, Work, pointwise, size, with_axes
 
 STEPS = "steps and features"
 
@@ -77,6 +79,31 @@ def _multi_head(options: Options, shapes: tuple[Shape, ...]) -> Work:
     return _projected(options, shapes, heads, heads, (key_dim, options["value_dim"] or key_dim, features[0]))
 
 
+def _causal(options: Options, shapes: tuple[Shape, ...]) -> Work:
+    """Count all pairs of positions: Keras computes the masked ones, too."""
+    return _multi_head(_whole(options), (shapes[0], shapes[0]))
+
+
+def _cached(options: Options, shapes: tuple[Shape, ...]) -> Work:
+    """Count the projections of one token, and scores with it and all that are cached."""
+    (steps, features), keys, values = shapes
+    heads, key_dim = options["num_heads"], options["key_dim"]
+    if keys != values or keys[1:] != (heads, key_dim):
+        raise ValueError(f"its cached keys have the shape {keys} and its values {values}")
+    own = _multi_head(_whole(options), (shapes[0], shapes[0]))
+    few, all_of = (_scores(heads, steps, count, key_dim, key_dim, 0.0) for count in (steps, keys[0] + steps))
+    return replace(
+        own,
+        output=(steps, features),
+        forward=own.forward - few.forward + all_of.forward,
+        internal=own.internal - few.internal + all_of.internal,
+    )
+
+
+def _whole(options: Options) -> Options:
+    return {**options, "value_dim": None, "output_shape": None}
+
+
 def _grouped_query(options: Options, shapes: tuple[Shape, ...]) -> Work:
     heads, shared, key_dim = options["num_query_heads"], options["num_key_value_heads"], options["head_dim"]
     if heads % shared:
@@ -124,6 +151,7 @@ HEADS = {
     "use_gate": only(False),
 }
 FROM_TWO = (2, 3)
+OURS = {"num_heads": whole(), "key_dim": whole(), **HEADS}
 
 RULES = {
     "MultiHeadAttention": Rule(
@@ -145,6 +173,9 @@ RULES = {
         FROM_TWO,
         "several",
     ),
+    "CausalAttention": Rule(OURS, _causal, call="several", public=False, ours=True),
+    "CachedAttention": Rule(OURS, _cached, (3, 3), "several", public=False, ours=True),
+    "LastStep": Rule({}, lambda _, shapes: pointwise(with_axes(shapes[0], 2, STEPS)[1:]), public=False, ours=True),
     "Attention": Rule(
         {"use_scale": flag(False), "score_mode": word("dot", default="dot"), "dropout": real(0, 1, 0.0)},
         _dot_product,
