@@ -3,6 +3,7 @@ diagnosis, noise and memory studies, a pipeline study, a frontier, served reques
 Several GPUs are simulated, and labelled so.
 
     python -m benchmarks.record_example [sweep diagnosis … job scaling] [--budget 180]
+    python -m benchmarks.record_example gpu --measured RUN.json
 
 Writes core/data/example*.json. Only labels and names change: what is measured here is labelled recorded for everyone
 else.
@@ -38,13 +39,14 @@ from core.studies.noise.kind import GRADIENT_NOISE
 from core.studies.noise.record import NoisePlan
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import PipelinePlan
-from core.studies.registry import DATA, INFERENCE, inference_example, load_example
+from core.studies.registry import DATA, SWEEPS, load_example, sweep_example
 from core.studies.runner import StudyTools
 from core.studies.scaling.kind import SCALING
 from core.studies.serving.kind import SERVING
 from core.studies.serving.prediction import plan_to_serve, serving_answer
 from core.studies.serving.service import Service
 from core.studies.sweep.kind import SWEEP
+from core.studies.validation.record import private_environment
 from core.workload.spec import Pipeline, Target, Workload, parse_batches
 from simulated.scalings import make_scaling_study
 
@@ -58,6 +60,11 @@ MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest
 KINDS = (
     "sweep", "inference", "serving", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job", "scaling",
 )  # fmt: skip
+ELSEWHERE = {
+    "gpu": "Example: an NVIDIA H200 against its host's CPU, 784-512-512-10, inference",
+    "gpu-training": "Example: an NVIDIA H200 against its host's CPU, 784-512-512-10, training with Adam",
+}
+"""Names of the examples of machines with a GPU."""
 SERVED = Service(limit_ms=30.0, max_batch=16, pads=True)
 
 
@@ -67,11 +74,17 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=180.0, help="seconds for the sweep")
     parser.add_argument("--study", type=float, default=120.0, help="seconds for the diagnosis and the pipeline study")
     parser.add_argument("--map", type=float, default=360.0, help="seconds for the frontier")
+    parser.add_argument("--measured", help=f"a sweep measured elsewhere, for one of {', '.join(ELSEWHERE)}")
     options = parser.parse_args()
+    if options.measured is not None:
+        (which,) = options.kinds
+        run = Run.from_json(Path(options.measured).read_bytes())
+        ship(run, ELSEWHERE[which], SWEEPS[which], f"example-{which}")
+        return
     wanted = options.kinds or KINDS
     with machine_lock("the recording of the examples"), real_tools() as tools:
         run = example_sweep(options.budget) if "sweep" in wanted else load_example(SWEEP.name)
-        inference = inference_sweep(options.budget) if "inference" in wanted else inference_example()
+        inference = inference_sweep(options.budget) if "inference" in wanted else sweep_example("inference")
         plans: dict[Kind[Any, Any, Any], Any] = {
             DIAGNOSIS: DiagnosisPlan(run, DIAGNOSED, default_batch(run, analyse(run), DIAGNOSED), options.study),
             PIPELINE: PipelinePlan(workload=WORKLOAD, target=Target(), batch=64, budget_s=options.study),
@@ -126,7 +139,7 @@ def inference_sweep(budget_s: float) -> Run:
     workload = Workload(network="784-2048-2048-10", mode="infer")
     name = "Example: one CPU thread against two, 784-2048-2048-10, inference"
     host = Pipeline(kind="host")  # as requests bring their inputs
-    return of_threads(workload, "1:256", budget_s, name, INFERENCE, host)
+    return of_threads(workload, "1:256", budget_s, name, SWEEPS["inference"], host)
 
 
 def of_threads(
@@ -140,9 +153,15 @@ def of_threads(
         budget_s=budget_s,
         pipeline=pipeline or Pipeline(),
     )
-    run = recorded(sweep(plan))
-    run_id = f"{file.removesuffix('.json').replace('_', '-')}-{run.created_at[:10]}"
-    run = run.model_copy(update={"id": run_id, "name": name})
+    run = sweep(plan)
+    return ship(run, name, file, f"{file.removesuffix('.json').replace('_', '-')}-{run.created_at[:10]}")
+
+
+def ship(run: Run, name: str, file: str, run_id: str) -> Run:
+    """Write a sweep as a shipped example, without what distinguishes its machine from others of its kind."""
+    assert run.environment is not None
+    changes = {"id": run_id, "name": name, "environment": private_environment(run.environment)}
+    run = recorded(run).model_copy(update=changes)
     (DATA / file).write_text(run.to_json() + "\n", encoding="utf-8")
     print(analyse(run).verdict.sentence, flush=True)
     return run

@@ -30,7 +30,7 @@ NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store", "model", "as_json"}
 
 
 workload_options = together(
-    click.option("--mode", type=click.Choice(get_args(Mode)), default="train", show_default=True),
+    click.option("--mode", type=click.Choice(get_args(Mode)), show_default="train; infer for a token decoder"),
     click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
 )
 """Flags of the mode and the optimizer."""

@@ -14,9 +14,10 @@ from core.cli.networks import size_options, sizes_of
 from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices
+from core.networks.families import families
 from core.studies.frontier.kind import FRONTIER
 from core.studies.frontier.record import AXES, FrontierPlan, buildable_widths, growing_families, parse_values
-from core.workload.spec import Target
+from core.workload.spec import Target, usual_mode
 
 
 @study_command(FRONTIER)
@@ -53,7 +54,7 @@ def _plan(flags: dict[str, Any]) -> FrontierPlan:
             "depths": depths,
             "widths": widths,
             "batches": parse_values(flags["batches"], "batch"),
-            "mode": flags["mode"],
+            "mode": flags["mode"] or usual_mode(families()[flags["family"]]),
             "optimizer": flags["optimizer"],
             "targets": targets or list_devices().default_targets(),
             "point": _point(flags["point"]),

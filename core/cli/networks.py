@@ -80,8 +80,12 @@ def network_of(flags: dict[str, Any]) -> Network:
 
 
 def _family_with(sizes: list[str]) -> str:
-    """Return the only family with all these sizes, or the default one if it has them or none has. Raises UserError."""
+    """Return the only family with all these sizes, or the default one if it has them or none has. Raises UserError.
+
+    Of several, one that is trained goes before one that is not.
+    """
     having = [name for name, kind in families().items() if {*sizes} <= {choice.name for choice in kind.choices}]
+    having = [name for name in having if families()[name].trains] or having
     if DEFAULT_FAMILY in having or not having:
         return DEFAULT_FAMILY
     if len(having) > 1:

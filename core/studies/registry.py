@@ -15,8 +15,9 @@ from core.base.schema import UserError, parse_json
 from core.studies.kind import Kind
 
 DATA = Path(__file__).parents[1] / "data"
-INFERENCE = "example_inference.json"
-"""A second example of a sweep, of inference, for what training cannot answer."""
+SWEEPS = {"inference": "example_inference.json", "gpu": "example_gpu.json", "gpu-training": "example_gpu_training.json"}
+"""Further examples of sweeps: of inference, for what training cannot answer, and of a real GPU. The id of one begins
+with ``example-`` and its key here."""
 
 
 @cache
@@ -51,9 +52,9 @@ def load_example(name: str) -> Any:
 
 
 @cache
-def inference_example() -> Any:
-    """Return the shipped sweep of inference. Raises OSError or UserError."""
-    return kind_of("sweep").record.from_json((DATA / INFERENCE).read_bytes())
+def sweep_example(which: str) -> Any:
+    """Return a further shipped sweep, by its key in :data:`SWEEPS`. Raises OSError or UserError."""
+    return kind_of("sweep").record.from_json((DATA / SWEEPS[which]).read_bytes())
 
 
 def read_record(kind: Kind[Any, Any, Any], text: str | bytes) -> Any:

@@ -10,6 +10,7 @@ import streamlit as st
 from core.base.fields import fields_of
 from core.base.frameworks import FRAMEWORKS, Call, Execution, Framework, Padding, Precision
 from core.base.text import clean
+from core.networks.families import families
 from core.studies.sweep.presets import MORE_STEPS
 from core.ui import machine
 from core.ui.network_form import network_fields
@@ -39,18 +40,19 @@ SEQUENCES = ("transformer", "recurrent", "own")
 def workload_fields(wrong: Places) -> dict[str, Any]:
     """Draw network, mode and optimizer; return arguments of :func:`core.ui.checks.checked_workload`."""
     network = network_fields(wrong)
-    mode, optimizer = mode_fields("form")
+    mode, optimizer = mode_fields("form", families()[network["family"]].trains)
     return {**network, "mode": mode, "optimizer": optimizer}
 
 
-def mode_fields(name: str) -> tuple[str, str]:
-    """Draw mode and optimizer with keys that begin with ``name``; return them."""
+def mode_fields(name: str, trains: bool) -> tuple[str, str]:
+    """Draw mode and optimizer with keys that begin with ``name``; return them. ``trains``: it may be trained."""
     st.session_state.setdefault(f"{name}_mode", "train")  # set here because a preset may change it
     with st.container(horizontal=True, gap="small"):
         mode = st.segmented_control(
             "Mode", get_args(Mode), required=True, format_func=MODES.__getitem__, key=f"{name}_mode",
-            persist_state=KEEP,
+            persist_state=KEEP, disabled=not trains,
         )  # fmt: skip
+        mode = mode if trains else "infer"
         optimizer = st.selectbox(
             "Optimizer", get_args(Optimizer), index=2, format_func=OPTIMIZERS.__getitem__, key=f"{name}_optimizer",
             disabled=mode != "train", persist_state=KEEP,

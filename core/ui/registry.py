@@ -23,7 +23,7 @@ from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
 from core.store import RunNotFound, Store, StoreError, Summary, Wanted, only_readable
 from core.studies.kind import Context, Kind
-from core.studies.registry import example_id, inference_example, kind_of, load_example
+from core.studies.registry import SWEEPS, example_id, kind_of, load_example, sweep_example
 from core.studies.sweep.kind import SWEEP
 from core.ui.words import plain
 
@@ -158,8 +158,9 @@ def find_run(run_id: str) -> Run:
     summary = engine().store.summary(run_id)
     if summary is not None and summary.kind == SWEEP.name:
         return _stored(summary, engine().store)
-    if (shipped := example(inference=True)) is not None and shipped.id == run_id:  # last, as reading it takes a while
-        return shipped
+    for which in SWEEPS:
+        if run_id.startswith(f"example-{which}") and (shipped := example(which)) is not None and shipped.id == run_id:
+            return shipped
     raise RunNotFound(f"There is no run {run_id[:64]} here; it was deleted, or measured on another machine.")
 
 
@@ -226,10 +227,10 @@ def newest_own(fits: Callable[[Run], bool] = lambda _: True) -> Run | None:
     return None
 
 
-def example(*, inference: bool = False) -> Run | None:
-    """Return the shipped example of a sweep; None if it cannot be read."""
+def example(which: str = "") -> Run | None:
+    """Return the shipped example of a sweep, or a further one; None if it cannot be read."""
     try:
-        run: Run = inference_example() if inference else load_example(SWEEP.name)
+        run: Run = sweep_example(which) if which else load_example(SWEEP.name)
     except (OSError, UserError):
         return None
     return run

@@ -53,7 +53,7 @@ def _usual(infers: bool) -> Run | None:
     last = _last()
     if not infers:
         return last or registry.shown_by_default()
-    return last if last and _infers(last) else registry.newest_own(_infers) or registry.example(inference=True)
+    return last if last and _infers(last) else registry.newest_own(_infers) or registry.example("inference")
 
 
 def _infers(run: Run) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
 
 from core.base.fields import About
 from core.base.frameworks import (
@@ -60,11 +60,16 @@ def _is_empty(lengths: Lengths) -> bool:
     return not lengths
 
 
+def usual_mode(family: type[Network]) -> Mode:
+    """Return the mode in which networks of a family are measured unless another is named."""
+    return "train" if family.trains else "infer"
+
+
 class Workload(Frozen):
     """The computation of one step. With ``lengths`` it is the mean of steps whose batches have these lengths."""
 
     network: SerializeAsAny[Network]
-    mode: Mode = "train"
+    mode: Annotated[Mode, Field(validate_default=True)] = None  # type: ignore[assignment]  # see usual_mode
     optimizer: Optimizer = "adam"
     lengths: Annotated[
         Annotated[Lengths, Field(exclude_if=_is_empty)],
@@ -82,6 +87,12 @@ class Workload(Frozen):
         if isinstance(value, dict):
             return network_from_dict(value)
         return network_from_name(value) if isinstance(value, str) else value
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _usual_mode(cls, value: Any, info: ValidationInfo) -> Any:
+        network = info.data.get("network")
+        return value if value is not None or network is None else usual_mode(type(network))
 
     @model_validator(mode="after")
     def _takes_lengths(self) -> Self:

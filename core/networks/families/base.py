@@ -66,6 +66,8 @@ class Network(BaseModel, ABC):
     presets: ClassVar[tuple[str, ...]] = ()
     notation: ClassVar[str] = ""
     """Explains the parts of a short name, for the help beside the presets."""
+    trains: ClassVar[bool] = True
+    """False for networks that are only run."""
     given_by: ClassVar[str] = ""
     """Way to choose a network in a family without choices, as the end of a sentence."""
 
@@ -93,11 +95,6 @@ class Network(BaseModel, ABC):
     def caches(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of one sample's further inputs, of real numbers."""
         return ()
-
-    @property
-    def trains(self) -> bool:
-        """False for a network that is only run, not trained."""
-        return True
 
     @property
     def tokens_per_sample(self) -> int | None:

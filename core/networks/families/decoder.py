@@ -41,6 +41,7 @@ class Decoder(SizedNetwork):
     """
 
     title: ClassVar[str] = "Token decoder"
+    trains: ClassVar[bool] = False
     notation: ClassVar[str] = (
         "d_model × layers, heads (h), tokens in prompt or cache (s), feed-forward ratio (f), vocabulary (v); "
         "prefill reads a prompt, decode adds one token."
@@ -75,10 +76,6 @@ class Decoder(SizedNetwork):
 
     def check_sizes(self) -> None:
         check_heads(self.width, self.heads)
-
-    @property
-    def trains(self) -> bool:
-        return False
 
     @property
     def tokens_per_sample(self) -> int:

@@ -31,7 +31,7 @@ def show(busy: str | None, top: Any) -> FrontierPlan | None:
     machine.gpu_notice(here)
     family, sizes = _network(wrong)
     ranges, below = _ranges(family, wrong)
-    mode, optimizer = mode_fields("frontier")
+    mode, optimizer = mode_fields("frontier", families()[family].trains)
     inputs: dict[str, Any] = {"family": family, "sizes": sizes, "ranges": ranges, "mode": mode, "optimizer": optimizer}
     inputs["targets"] = two_targets("frontier_", here, wrong)
     inputs["point"] = _point(family, wrong)

@@ -27,6 +27,7 @@ from core.ui.words import plain
 QUESTION = "From which batch size would a GPU beat this CPU?"
 BUTTON = "Measure this CPU"
 EXAMPLE = "A finished example of another machine:"
+GPU_EXAMPLE = "example-gpu"
 FIELD_PX = 340
 WROTE = "start_run"
 PROPOSED = "to measure this CPU"
@@ -155,3 +156,4 @@ def _links(run: Run, spec: GpuSpec) -> None:
         link("sweep", "Choose network, targets, batch sizes and budget")
         link("hardware", "All cards against this CPU", run=run.id, gpus=spec.name)
         link("crossover", run=run.id, gpu=spec.name)
+        link("crossover", "A GPU that was measured: NVIDIA H200", run=GPU_EXAMPLE)

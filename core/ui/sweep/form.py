@@ -10,6 +10,7 @@ import streamlit as st
 from core.base.numbers import byte_size, large
 from core.hardware.compare import not_modelled
 from core.machine.environment import available_memory_bytes
+from core.networks.families import families
 from core.rounds.plan import SweepPlan
 from core.studies.sweep.kind import new_run
 from core.studies.sweep.proposal import budget_words
@@ -70,7 +71,7 @@ def show(busy: str | None, card: CardField, top: Any = None) -> None:
     with places[1]:
         batches, prefetch = _batches(wrong)
     with folded:
-        mode, optimizer = mode_fields("form")
+        mode, optimizer = mode_fields("form", families()[network["family"]].trains)
         lengths = lengths_field(wrong, network["family"])
         more, name = _more(prefetch, wrong)
         card.choose()

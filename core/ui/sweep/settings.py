@@ -52,7 +52,7 @@ def written(plan: SweepPlan, usual: SweepPlan, name: str = "") -> Query:
 
 
 def _said(plan: SweepPlan) -> dict[str, str]:
-    work = plan.workload
+    work, proposed = plan.workload, {"budget_s"} if plan == with_proposed_budget(plan) else set()
     network = {} if isinstance(work.network, Own) else {"network": work.network.name}
     return network | {
         "mode": work.mode,
@@ -60,7 +60,7 @@ def _said(plan: SweepPlan) -> dict[str, str]:
         "lengths": written_lengths(work.lengths),
         "batches": batches_words(plan.batches),
         "input": input_words(plan.pipeline),
-        **{field.key: _word(getattr(plan, field.name)) for field in WRITTEN_FIELDS},
+        **{field.key: _word(getattr(plan, field.name)) for field in WRITTEN_FIELDS if field.name not in proposed},
     }
 
 
@@ -105,7 +105,7 @@ def _plan(query: Mapping[str, str], targets: Sequence[str] | None, usual: SweepP
     work = {name: getattr(usual.workload, name) for name in ("network", "mode", "optimizer")}
     work["lengths"] = parse_lengths(query.get("lengths", ""))
     if "network" in query:
-        work["network"] = network_from_name(query["network"])
+        work |= {"network": network_from_name(query["network"]), "mode": None}  # the network's usual one
     work |= {name: query[name] for name in ("mode", "optimizer") if name in query}
     values["workload"] = work
     if targets is not None:
@@ -115,7 +115,8 @@ def _plan(query: Mapping[str, str], targets: Sequence[str] | None, usual: SweepP
     if "input" in query:
         values["pipeline"] = _input(query["input"])
     values |= {field.name: _value(field, query[field.key]) for field in WRITTEN_FIELDS if field.key in query}
-    return SweepPlan.model_validate(values), query.get("name", "")[:MAX_NAME]
+    plan = SweepPlan.model_validate(values)
+    return plan if "budget" in query else with_proposed_budget(plan), query.get("name", "")[:MAX_NAME]
 
 
 def _target(text: str) -> Target:

@@ -70,8 +70,8 @@ def test_every_size_of_every_family_can_be_chosen_by_its_flag() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--family", "mlp", "--heads", 4), "--heads is no size of mlp; leave it out, or choose --family transformer."),
-        (("--heads", 4, "--cell", "gru"), "--cell is no size of mlp; leave it out, or choose --family recurrent."),
+        (("--family", "mlp", "--heads", 4), "--heads is no size of mlp; leave it out, or choose --family decoder"),
+        (("--heads", 4, "--cell", "gru"), "--heads is no size of mlp; leave it out, or choose --family decoder"),
         (("--image", 32), "--image may mean application or cnn; say which with --family."),
         (("--family", "mlp", "--cell", "gru"), "--cell is no size of mlp; leave it out, or choose --family recurrent."),
         (("--family", "recurrent", "--cell", "rnn"), "Cell is “rnn”; accepted are LSTM, GRU."),

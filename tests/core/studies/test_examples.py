@@ -15,8 +15,10 @@ from core.studies.diagnosis.answer import diagnose
 from core.studies.frontier.answer import frontier_answer
 from core.studies.kind import Context
 from core.studies.pipeline.answer import pipeline_answer
-from core.studies.registry import inference_example, kind_of, kinds, load_example, read_any, read_record
+from core.studies.registry import SWEEPS, kind_of, kinds, load_example, read_any, read_record, sweep_example
 from core.studies.serving.answer import served_answer
+from core.ui.overhead.words import kernel_share
+from core.workload.spec import Target
 from simulated.runs import make_run
 
 
@@ -73,6 +75,29 @@ def test_what_is_shipped_is_recorded_and_belongs_together() -> None:
     assert pipeline_answer(study).sentence
 
 
+@pytest.mark.parametrize("which", SWEEPS)
+def test_a_further_sweep_is_found_by_the_beginning_of_its_id(which: str) -> None:
+    run = sweep_example(which)
+    assert run.label == "recorded"
+    assert run.id.startswith(f"example-{which}")
+    assert analyse(run).verdict.sentence
+
+
+@pytest.mark.parametrize("which", ["gpu", "gpu-training"])
+def test_the_shipped_gpus_were_real_and_traced(which: str) -> None:
+    run = sweep_example(which)
+    assert run.environment is not None
+    assert (run.environment.hostname_hash, run.environment.gpus[0].uuid_hash) == ("", None)
+    gpu = run.plan.targets.index(Target(device="gpu:0"))
+    traced = [cell for cell in run.traces if cell.target == gpu]
+    assert {cell.device.device for cell in traced} == {"GPU:0"}
+    assert all(kernel_share(cell) for cell in traced)
+    assert {"gpu": Claim.AHEAD_IN_PART in analyse(run).verdict.claims, "gpu-training": run.plan.workload.training}[
+        which
+    ]
+    assert any(window.card is not None and window.card.energy_j for window in run.energy if window.target == gpu)
+
+
 def test_the_shipped_frontier_resolves_where_its_targets_tie() -> None:
     study = load_example("frontier")
     answer = frontier_answer(study)
@@ -83,7 +108,7 @@ def test_the_shipped_frontier_resolves_where_its_targets_tie() -> None:
 
 
 def test_the_shipped_served_requests_belong_to_the_shipped_run_and_bracket_its_capacity() -> None:
-    run, study = inference_example(), load_example("serving")
+    run, study = sweep_example("inference"), load_example("serving")
     assert run.plan is not None
     assert (study.label, study.run_id, run.plan.pipeline.kind) == ("recorded", run.id, "host")
     assert study.plan.targets == run.plan.targets

@@ -37,9 +37,16 @@ def test_headline_names_compute_and_the_largest_part_of_the_overhead(cell: Trace
     assert words.headline(cell) == sentence
 
 
-@pytest.mark.parametrize("cell", [gpu_cell(32, ratio=1.31), gpu_cell(32, dropped_events=1)], ids=["slowed", "lost"])
+@pytest.mark.parametrize("cell", [cpu_cell(32, ratio=1.31), gpu_cell(32, dropped_events=1)], ids=["slowed", "lost"])
 def test_a_trace_that_is_not_to_be_trusted_is_no_headline(cell: TracedCell) -> None:
     assert words.headline(cell).startswith("Trace disturbed")
+
+
+def test_a_slowed_profiler_leaves_what_the_gpu_itself_timed() -> None:
+    cell = gpu_cell(32, ratio=1.5)
+    assert words.kernel_share(cell) == pytest.approx(1.5 * (1 - cell.device.mean().overhead_share))
+    assert "without the profiler" in words.headline(cell)
+    assert words.kernel_share(gpu_cell(32, ratio=50.0)) is None, "more than the step"
 
 
 def test_the_all_reduce_of_several_devices_is_said_with_its_interval() -> None:
