@@ -47,7 +47,7 @@ from benchmarks.hardware_cv import (
     load,
 )
 from benchmarks.hardware_fit import CACHE_SHARE, CACHE_SPEED, PARAMETERS, SERVER_OP_US, Fitted
-from core.hardware import constants, interval
+from core.hardware import constants, host, interval
 from core.hardware.interval import ErrorClass
 
 WAYS = ("chip", "source")
@@ -65,10 +65,12 @@ FOUND = {
     "bandwidth": f"{FITTED}; convolutions of every kind share one, pooling has that of normalisation",
     "fused_op": FITTED,
     "xla_op": FITTED,
+    "keras_xla_op": f"{FITTED}, and to a real H200 (benchmarks/evidence/measured_here.py)",
     "fill": FITTED,
     "generations": f"{FITTED}; 1 where nothing of a generation was published",
     "cache_speed": f"{CACHE_SPEED}: V100's is 2.4 times its memory's (Jia et al. 2018); fits with 1 and 2 err alike",
     "cache_share": f"assumed: {CACHE_SHARE}, the rest is other kernels'",
+    "feed_gb_s": "measured: core/data/example_gpu.json, NumPy batches through Keras's own step to an H200",
     "transfer_start_us": "gpu-benches, cudaMemcpy to a V100 over PCIe 3: 33 µs for small copies",
 }
 HOST_SOURCE = (
@@ -221,16 +223,16 @@ def write_constants(fitted: Fitted) -> None:
 
 def write_hosts(fitted: Fitted, spread: Mapping[str, float]) -> None:
     kinds = {}
-    for name, host in fitted.hosts.items():
-        slower = host.op_ms * 1e3 / SERVER_OP_US
-        eager_us = 1e3 * (host.eager_ms or fitted.hosts["kind:server"].eager_ms * slower)
+    for name, costs in fitted.hosts.items():
+        slower = costs.op_ms * 1e3 / SERVER_OP_US
+        eager_us = 1e3 * (costs.eager_ms or fitted.hosts["kind:server"].eager_ms * slower)
         kinds[name.removeprefix("kind:")] = {
-            "step_us": 1e3 * host.step_ms,
-            "op_us": 1e3 * host.op_ms,
+            "step_us": 1e3 * costs.step_ms,
+            "op_us": 1e3 * costs.op_ms,
             # measured on servers alone; other hosts are slower by as much as in graphs
             "eager_op_us": eager_us,
-            "xla_call_us": 1e3 * host.xla_ms,
-            "fit_us": 1e3 * host.fit_ms,
+            "xla_call_us": 1e3 * costs.xla_ms,
+            "fit_us": 1e3 * costs.fit_ms,
             "spread": spread[name],
             "source": HOST_SOURCE,
         }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.evidence.keras_notebooks import keras_rows
+from benchmarks.evidence.measured_here import measured_rows
 from benchmarks.evidence.more_cards import MORE_CARDS
 from benchmarks.evidence.operations import OLDER, everything
 from benchmarks.evidence.recent_networks import recent_rows
@@ -80,7 +81,7 @@ def load() -> Data:
 
 def network_rows() -> list[NetworkRow]:
     """Return the published steps of whole networks that are used."""
-    published = (*vendor_rows(), *keras_rows(), *recent_rows())
+    published = (*vendor_rows(), *keras_rows(), *recent_rows(), *measured_rows())
     return [row for row in published if row.kind != "recurrent" and row.source not in OLD_SOURCES]
 
 

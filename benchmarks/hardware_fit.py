@@ -21,6 +21,8 @@ PRIOR = 0.02  # weight of a parameter's distance in log from where it starts, so
 MAX_STEPS, MAX_TRIES, DONE = 40, 8, 1e-4
 SAMPLE = 60  # points of each source and card in a fit, so that no source outweighs another by its size
 CACHE_SPEED, CACHE_SHARE = 2.0, 0.5  # V100: 2.4 times its memory (Jia et al. 2018); fits with 1 and with 2 err alike
+FEED_GB_S = 2.1
+"""Rate of NumPy batches through Keras's own step (measured: core/data/example_gpu.json, 1.6 and 26 MB to an H200)."""
 SERVER_OP_US = 8.7
 """Middle of 5 to 15 µs per operation, which the dense layers of TensorFlow 1 took on DGX-1 and P3 machines; networks of
 fused kernels alone do not tell it from what a fused kernel costs more."""
@@ -77,6 +79,7 @@ PARAMETERS: dict[str, tuple[float, float, float]] = {
     "host server eager_us": (30.0, 1.0, 200.0),
     "host fused_op": (3.0, 1.0, 12.0),
     "host xla_op": (2.0, 0.0, 20.0),
+    "host keras_xla_op": (1.0, 0.0, 20.0),
     "host xla_us": (200.0, 10.0, 5000.0),
     "host server fit_us": (1000.0, 20.0, 20000.0),
     "host desktop fit_us": (1000.0, 20.0, 20000.0),
@@ -153,7 +156,9 @@ def fitted_of(values: Iterable[float]) -> Fitted:
         cache_share=CACHE_SHARE,
         fused_op=by_name["host fused_op"],
         xla_op=by_name["host xla_op"],
+        keras_xla_op=by_name["host keras_xla_op"],
         transfer_start_us=33.0,
+        feed_gb_s=FEED_GB_S,
         found={},
     )
     return Fitted(constants, by_name["old depth_ns"], by_name["old exponent"], _kinds(by_name))
@@ -230,7 +235,8 @@ def predict_rows(
     costs = np.array([list(vars(known[m]).values()) for m in prepared.machines])
     step, op, xla, fit, eager = costs[prepared.machine].T
     graph = np.where(evidence.eager, eager, op) * np.where(evidence.fused, constants.fused_op, 1.0) * evidence.host_ops
-    host = np.where(evidence.compiled, xla + op * constants.xla_op * evidence.host_ops, graph)
+    compiled = xla + op * np.where(evidence.fused, constants.xla_op, constants.keras_xla_op) * evidence.host_ops
+    host = np.where(evidence.compiled, compiled, graph)
     base = step + fit * evidence.under_fit
     kinds = np.char.startswith(evidence.machine, "kind:")
     exponent = np.where(kinds, constants.exponent, fitted.old_exponent)

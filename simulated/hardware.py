@@ -29,7 +29,8 @@ def plain_constants(**values: Any) -> Constants:
     shares = {f"other/{peak}": 1.0 for peak in ("fp32", "tf32", "half")}
     usual: dict[str, Any] = {
         "exponent": 1.0, "overlap": 1.0, "overlap_convolution": 1.0, "arithmetic": shares, "power_limited": shares,
-        "sustained_ms": 1.0, "bandwidth": {"other": 1.0}, "fused_op": 1.0, "xla_op": 0.0, "fill": 0.0,
+        "sustained_ms": 1.0, "bandwidth": {"other": 1.0}, "fused_op": 1.0, "xla_op": 0.0,
+        "keras_xla_op": 0.0, "feed_gb_s": 1e9, "fill": 0.0,
         "cache_speed": 1.0, "cache_share": 0.5, "transfer_start_us": 0.0, "generations": {}, "found": {},
     }  # fmt: skip
     return Constants(**{**usual, **values})

@@ -211,7 +211,7 @@ def test_figures_carry_their_date() -> None:
     rows = re.findall(r"^\| (?!figure|---)(.+) \|$", trust, re.MULTILINE)
     assert len(rows) == 5
     assert all(DATE.search(row) for row in rows)
-    assert "No GPU has run this code yet" in trust
+    assert "One real GPU so far" in trust
 
 
 def prose(text: str) -> str:

@@ -134,7 +134,8 @@ def _of_network(row: NetworkRow, spec: GpuSpec, constants: Constants) -> Evidenc
     target = runs_as(row.workload, row.target, row.conditions.build)
     flash = attends_in_one_kernel(spec, row.conditions.build)
     ops = step_table(row.workload, target, row.batch, row.conditions.build, flash)
-    fed = transfer_time(spec, row.workload, row.batch, constants) if row.conditions.fed else 0.0
+    build = row.conditions.build
+    fed = transfer_time(spec, row.workload, row.batch, constants, build) if row.conditions.fed else 0.0
     values: dict[str, Any] = {
         "source": row.source,
         "family": row.kind,

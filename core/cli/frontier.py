@@ -14,10 +14,9 @@ from core.cli.networks import size_options, sizes_of
 from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices
-from core.networks.families import families
 from core.studies.frontier.kind import FRONTIER
 from core.studies.frontier.record import AXES, FrontierPlan, buildable_widths, growing_families, parse_values
-from core.workload.spec import Target, usual_mode
+from core.workload.spec import Target
 
 
 @study_command(FRONTIER)
@@ -54,7 +53,7 @@ def _plan(flags: dict[str, Any]) -> FrontierPlan:
             "depths": depths,
             "widths": widths,
             "batches": parse_values(flags["batches"], "batch"),
-            "mode": flags["mode"] or usual_mode(families()[flags["family"]]),
+            "mode": flags["mode"],
             "optimizer": flags["optimizer"],
             "targets": targets or list_devices().default_targets(),
             "point": _point(flags["point"]),

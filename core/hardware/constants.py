@@ -52,9 +52,11 @@ class Constants(Frozen):
     that joins host and device time; ``overlap`` is p, which joins arithmetic and traffic of one operation, and
     ``overlap_convolution`` is p for convolutions, whose kernels load while they multiply. ``sustained_ms``: arithmetic
     time from which arithmetic counts as long. ``fused_op``: operations that one kernel of a fused build costs the host;
-    ``xla_op``: the same for one kernel of a compiled step. ``fill``: blocks per multiprocessor at which products reach
+    ``xla_op``: the same for one kernel of a compiled step; ``keras_xla_op`` where Keras 3 compiles the whole step as
+    one program, of which a vendor's build compiled parts. ``fill``: blocks per multiprocessor at which products reach
     half their rate. ``cache_speed``: speed of the last-level cache relative to memory, for what fits in ``cache_share``
-    of it. ``transfer_start_us``: fixed cost of a copy over the link. ``found``: the origin of each constant.
+    of it. ``transfer_start_us``: fixed cost of a copy over the link. ``feed_gb_s``: rate at which Keras hands NumPy
+    arrays to the card, if the link is faster. ``found``: the origin of each constant.
     """
 
     exponent: Annotated[float, Field(ge=1, le=10)]
@@ -66,11 +68,13 @@ class Constants(Frozen):
     bandwidth: Mapping[str, Share]
     fused_op: Annotated[float, Field(ge=1)]
     xla_op: Annotated[float, Field(ge=0)]
+    keras_xla_op: Annotated[float, Field(ge=0)]
     fill: Annotated[float, Field(ge=0)]
     generations: Mapping[str, Generation]
     cache_speed: Annotated[float, Field(ge=1)]
     cache_share: Annotated[float, Field(gt=0)]
     transfer_start_us: Annotated[float, Field(ge=0)]
+    feed_gb_s: Annotated[float, Field(gt=0)]
     found: Mapping[str, str]
 
     @cached_property

@@ -77,7 +77,7 @@ def predict(
     step_us = host.step_us + (host.fit_us if conditions.under_fit else 0.0)
     base_ms = step_us * _MS_PER_US / target.steps_per_execution
     host_ms = host_time(target, table, host, constants, conditions.build)
-    transfer_ms = transfer_time(spec, workload, batch, constants) if conditions.fed else 0.0
+    transfer_ms = transfer_time(spec, workload, batch, constants, conditions.build) if conditions.fed else 0.0
     step_ms = base_ms + joined(host_ms, device.total_ms, constants.exponent) + transfer_ms
     parts: dict[Limit, float] = {
         "host": base_ms + host_ms,
@@ -119,7 +119,8 @@ def host_time(
     if build == "fused":  # cuDNN itself launches the time steps of a recurrent layer
         handed = float(np.where(table.kind == RECURRENT, 1.0, constants.fused_op) @ table.kernels)
     if target.execution == "xla":
-        return (host.xla_call_us + constants.xla_op * host.per_op_us * kernels) * _MS_PER_US
+        each = constants.keras_xla_op if build == "keras" else constants.xla_op
+        return (host.xla_call_us + each * host.per_op_us * kernels) * _MS_PER_US
     return float(getattr(host, op_field(target.execution))) * handed * _MS_PER_US
 
 
@@ -221,9 +222,10 @@ def rate_of(spec: GpuSpec, peak: Peak) -> float:
     return rates[peak] or spec.fp32_tflops
 
 
-def transfer_time(spec: GpuSpec, workload: Workload, batch: int, constants: Constants) -> float:
+def transfer_time(spec: GpuSpec, workload: Workload, batch: int, constants: Constants, build: Build = "keras") -> float:
     """Return the time in ms for copying one batch, with its labels in training, from the host to the card."""
     network = workload.network
     labels = math.prod(network.label_shape) * LABEL_BYTES if workload.training else 0
     moved = batch * (network.sample_values * INPUT_BYTES + labels)
-    return constants.transfer_start_us * _MS_PER_US + moved / spec.link_gb_s * 1e-6
+    rate_gb_s = min(spec.link_gb_s, constants.feed_gb_s) if build == "keras" else spec.link_gb_s
+    return constants.transfer_start_us * _MS_PER_US + moved / rate_gb_s * 1e-6

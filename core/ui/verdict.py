@@ -14,6 +14,7 @@ from core.rounds.answer.answer import Answer, Fit, SpeedUp, machine_badge, machi
 from core.rounds.answer.baseline import baseline_table, boundary_label, is_change
 from core.rounds.answer.loop import loop_lines
 from core.rounds.answer.reliability import output_difference_lines
+from core.rounds.answer.tokens import token_lines
 from core.rounds.ran_as import ran_line
 from core.rounds.run import Run
 from core.rounds.show.figures import workload_line
@@ -66,8 +67,8 @@ def how_it_ran(run: Run, answer: Answer | None) -> tuple[tuple[str, ...], tuple[
     """Return lines on how, where and on what the targets ran; and apart, for one or two, those on Keras's own loop."""
     loops = loop_lines(run, answer)
     more, below = ((), loops) if len(run.names) > 2 else (loops, ())  # for many targets they would push the table down
-    about = (*ran_line(run), *output_difference_lines(run), *below, workload_line(run), environment_line(run))
-    return about, more
+    ran = (*token_lines(run, answer), *ran_line(run), *output_difference_lines(run))
+    return (*ran, *below, workload_line(run), environment_line(run)), more
 
 
 def numbers(run: Run, answer: Answer) -> None:

@@ -26,6 +26,7 @@ from core.rounds.answer.loop import loop_lines
 from core.rounds.answer.more_time import next_step
 from core.rounds.answer.reliability import distinct, output_difference, output_difference_lines
 from core.rounds.answer.split import split_fields, split_lines, together
+from core.rounds.answer.tokens import throughput_unit, token_lines
 from core.rounds.answer.verdict import band_words, sample_line
 from core.rounds.ran_as import RanAs, ran_as, ran_line
 from core.rounds.run import Cell, Run
@@ -309,7 +310,8 @@ def reason_lines(run: Run) -> list[str]:
 
 def verdict_text(run: Run, answer: Answer) -> str:
     """Return the verdict, followed by the table of step times and the notes."""
-    columns = ("target", "batch", "rounds", "step ms", "95 % from", "to", "samples/s", "outcome")
+    _, unit, tokens = throughput_unit(run)
+    columns = ("target", "batch", "rounds", "step ms", "95 % from", "to", unit, "outcome")
     rows = [
         (
             run.name_of(row.target),
@@ -318,7 +320,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
             row.step_ms,
             row.low_ms,
             row.high_ms,
-            row.samples_per_s,
+            None if row.samples_per_s is None else tokens * row.samples_per_s,
             row.outcome.replace("_", " "),
         )
         for row in cell_rows(run, answer)
@@ -334,6 +336,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
         *table(columns, rows),
         *reason_lines(run),
         "",
+        *token_lines(run, answer),
         *loop_lines(run, answer),
     ]
     if (at_once := together(run)) is not None:

@@ -51,6 +51,7 @@ from core.figures.style import (
 )
 from core.rounds.answer.answer import Against, Answer, Band, CellStats, Fastest, Fit, SpeedUp, machine_line
 from core.rounds.answer.baseline import is_change
+from core.rounds.answer.tokens import throughput_unit
 from core.rounds.ran_as import ran_line
 from core.rounds.run import Cell, Run
 from core.workload.names import all_of, are
@@ -231,18 +232,19 @@ def step_time_figure(run: Run, answer: Answer, beside: Overlay | None = None) ->
 
 
 def throughput_figure(run: Run, answer: Answer, spans: Sequence[Span] = (), notes: Sequence[str] = ()) -> go.Figure:
-    """Plot samples per second of every target by batch, with 95 % bands; ``spans`` are marked, ``notes`` go to the
-    foot.
+    """Plot samples or tokens per second of every target by batch, with 95 % bands; ``spans`` are marked, ``notes`` go
+    to the foot.
     """
+    words, unit, tokens = throughput_unit(run)
 
     def value(cell: CellStats) -> tuple[float, float | None, float | None]:
         def rate(step_ms: float | None) -> float | None:
-            return None if step_ms is None else 1000.0 * cell.batch / step_ms
+            return None if step_ms is None else tokens * 1000.0 * cell.batch / step_ms
 
-        return cell.samples_per_s, rate(cell.high_ms), rate(cell.low_ms)
+        return tokens * cell.samples_per_s, rate(cell.high_ms), rate(cell.low_ms)
 
     title = "Throughput by batch size"
-    return _cells_figure(run, answer, title, "Samples per second", "samples/s", value, spans=spans, notes=notes)
+    return _cells_figure(run, answer, title, words, unit, value, spans=spans, notes=notes)
 
 
 Value = Callable[[CellStats], tuple[float, float | None, float | None]]

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from core.base.evidence import Block, Interference, Outcome, StoredInterference, TargetIndex
 from core.base.schema import Frozen, UserError, as_user_error
@@ -16,7 +16,7 @@ from core.networks.families import Network, families
 from core.rounds.study import Study
 from core.workload.execution import refuse_same
 from core.workload.names import shown_names
-from core.workload.spec import Batch, Budget, Mode, Optimizer, Target, Workload, refuse_call, seconds
+from core.workload.spec import Batch, Budget, Mode, Optimizer, Target, Workload, refuse_call, seconds, usual_mode
 
 MAX_VALUES = 16  # per axis; 4096 settings at most
 MAX_ROUNDS = 100_000
@@ -53,7 +53,7 @@ class FrontierPlan(Frozen):
     depths: Annotated[tuple[Size, ...], Field(min_length=1, max_length=MAX_VALUES)]
     widths: Annotated[tuple[Size, ...], Field(min_length=1, max_length=MAX_VALUES)]
     batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_VALUES)]
-    mode: Mode = "train"
+    mode: Annotated[Mode, Field(validate_default=True)] = None  # type: ignore[assignment]  # the family's usual one
     optimizer: Optimizer = "adam"
     targets: tuple[Target, Target]
     point: Setting | None = None
@@ -72,6 +72,12 @@ class FrontierPlan(Frozen):
         if value not in (known := growing_families()):
             raise ValueError(f"family “{value[:40]}” has no depth and width to vary; accepted are {', '.join(known)}")
         return value
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _usual_mode(cls, value: Any, info: ValidationInfo) -> Any:
+        family = families().get(info.data.get("family", ""))
+        return value if value is not None or family is None else usual_mode(family)
 
     @field_validator("depths", "widths", "batches")
     @classmethod

@@ -9,8 +9,10 @@ tried once more with fresh workers, which hold nothing but that batch.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from statistics import median_low
 from typing import NamedTuple
 
 from core.base.evidence import Warning
@@ -22,6 +24,7 @@ from core.studies.sweep.ledger import Ledger
 from core.worker.protocol import WorkerError, WorkerLost
 
 MAX_LOSSES = 3  # lost workers after which a target is given up
+NEWEST = 3  # blocks of a cell whose usual step time counts
 FAR = 4  # factor on the largest batch that the target ran
 
 
@@ -33,6 +36,7 @@ class TargetState:
     blocked_by: str = ""
     losses: int = 0
     step_ms: dict[int, float] = field(default_factory=dict)
+    newest_ms: dict[int, deque[float]] = field(default_factory=dict)
 
     def is_open(self, batch: int) -> bool:
         """Tell whether the batch is still tried."""
@@ -71,7 +75,7 @@ class Attempts:
                     state.block(batch, failed_words(batch, cell.outcome))
 
     def step_ms(self, target: int, batch: int, default_ms: float = 1.0) -> float:
-        """Return the newest step time of a cell."""
+        """Return the usual step time of a cell's newest blocks."""
         return self._targets[target].step_ms.get(batch, default_ms)
 
     def expected_block_s(self, target: int, batch: int) -> float:
@@ -84,12 +88,15 @@ class Attempts:
 
     def prepared(self, target: int, batch: int, latency_ms: Collection[float]) -> None:
         """Take the latencies of a cell that was prepared for its first step time."""
-        if latency_ms:
-            self._targets[target].step_ms.setdefault(batch, min(latency_ms))
+        if latency_ms and batch not in self._targets[target].step_ms:
+            self.ran(target, batch, min(latency_ms))
 
     def ran(self, target: int, batch: int, step_ms: float) -> None:
-        """Take the step time of a block."""
-        self._targets[target].step_ms[batch] = step_ms
+        """Take the step time of a block; one that stalled does not count, since larger batches are judged by it."""
+        state = self._targets[target]
+        newest = state.newest_ms.setdefault(batch, deque(maxlen=NEWEST))
+        newest.append(step_ms)
+        state.step_ms[batch] = median_low(newest)
 
     def is_open(self, target: int, batch: int) -> bool:
         """Tell whether a target is still tried at a batch."""

@@ -137,7 +137,6 @@ def test_a_kind_of_host_is_assumed_and_a_weak_ones_steps_cost_more(execution):
         assert low.fit_us < costs.host.fit_us < high.fit_us
     weak, desktop = found["weak"], found["desktop"]
     assert weak.step.us > desktop.step.us
-    assert weak.fit.us > desktop.fit.us
 
 
 def test_bounds_change_one_cost_at_a_time():

@@ -239,7 +239,7 @@ def test_the_host_hands_over_operations_one_by_one_or_a_compiled_step_at_once() 
 
 
 def test_a_compiled_steps_kernels_a_fused_builds_and_the_loop_of_fit_cost_the_host_what_the_constants_say() -> None:
-    known = plain_constants(xla_op=3.0, fused_op=2.0)
+    known = plain_constants(xla_op=4.0, keras_xla_op=3.0, fused_op=2.0)
     host = steady_host(fit_us=700)
 
     def host_ms(target: Target, **conditions) -> float:
@@ -247,6 +247,8 @@ def test_a_compiled_steps_kernels_a_fused_builds_and_the_loop_of_fit_cost_the_ho
 
     compiled, fused = (sum(op.kernels for op in ops_of(workload(), *how)) for how in ((XLA, 8), (GPU, 8, "fused")))
     assert host_ms(XLA) == pytest.approx(0.1 + 0.050 + 3 * 0.005 * compiled)
+    in_parts = sum(op.kernels for op in ops_of(workload(), XLA, 8, "fused"))
+    assert host_ms(XLA, build="fused") == pytest.approx(0.1 + 0.050 + 4 * 0.005 * in_parts)
     assert host_ms(GPU, build="fused") == pytest.approx(0.1 + 2 * 0.005 * fused)
     assert host_ms(GPU, under_fit=True) == pytest.approx(host_ms(GPU) + 0.7)
     several = GPU.model_copy(update={"steps_per_execution": 10})
@@ -312,3 +314,9 @@ def test_shipped_constants_say_where_each_is_from() -> None:
     shipped = constants()
     assert set(shipped.found) == set(type(shipped).model_fields) - {"found"}
     assert shipped.arithmetic_share("dense", "fp32") > shipped.limited_share("dense", "fp32")
+
+
+def test_numpy_batches_come_no_faster_than_keras_hands_them_over() -> None:
+    slow, card = plain_constants(feed_gb_s=1.0), round_card()
+    keras, fused = (transfer_time(card, workload(), 64, slow, build) for build in ("keras", "fused"))  # type: ignore[arg-type]
+    assert keras == pytest.approx(fused * card.link_gb_s)

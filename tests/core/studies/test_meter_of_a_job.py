@@ -118,3 +118,25 @@ def test_nothing_starts_where_no_gpu_is_measured(nvml: FakeNvml, measured: Any) 
     assert machine.seen == set()
     assert "nvmlDeviceGetPowerUsage" not in nvml.asked, "the environment alone was read"
     assert ended.record.energy == ()
+
+
+@pytest.mark.usefixtures("nvml")
+def test_no_timed_block_is_sampled(monkeypatch: pytest.MonkeyPatch, measured: Any) -> None:
+    under_way: list[bool] = []
+    sampled_blocks: list[int] = []
+    begin, end, block = Meter.begin, Meter.end, RealTimeMachine.on_block
+
+    def on_block(machine: RealTimeMachine) -> None:
+        block(machine)
+        sampled_blocks.append(len(under_way))
+
+    monkeypatch.setattr(Meter, "begin", lambda meter, device: (under_way.append(True), begin(meter, device))[1])
+    monkeypatch.setattr(Meter, "end", lambda meter: (under_way.clear(), end(meter))[1])
+    monkeypatch.setattr(RealTimeMachine, "on_block", on_block)
+    _, ended = measured()
+    timed = sum(len(item.blocks) for item in ended.record.rounds)
+    kept = [block for item in ended.record.rounds for block in item.blocks if block.card is not None]
+    assert sampled_blocks.count(0) == timed, "the blocks that are kept"
+    assert len(kept) == sampled_blocks.count(1) > 0, "and beside each that has a sample an untimed one"
+    visited = {(item.pass_index, item.batch) for item in ended.record.rounds}
+    assert len(kept) >= len(visited)

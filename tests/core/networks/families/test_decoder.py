@@ -1,6 +1,5 @@
 """Token decoders: what their two steps read, count and compute."""
 
-import keras
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -38,6 +37,8 @@ def test_a_decode_step_multiplies_what_one_position_of_a_prompt_does() -> None:
 
 @pytest.mark.tensorflow
 def test_a_token_beside_its_cache_gets_the_logits_of_the_whole_prompt() -> None:
+    import keras
+
     longer = Decoder(phase="prefill", **SMALL | {"sequence": 25})
     whole, step = longer.build(keras), DECODE.build(keras)
     step.set_weights(whole.get_weights())

@@ -1,6 +1,8 @@
 """A serving study on simulated servers of known capacity: its course, its conclusions, and what it refuses."""
 
+import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +25,8 @@ from simulated.kinds.serving import CURVES, PREDICTED, SERVICE, machine, make_se
 from simulated.served import make_inference_run
 from simulated.tools import tools_for
 
+MACHINES = 20
+
 
 def test_the_rates_that_keep_and_miss_enclose_the_true_capacity() -> None:
     answer = served_answer(run_serving(tools_for(machine(1, STILL)), serving_plan(budget_s=90.0)))
@@ -35,6 +39,39 @@ def test_the_rates_that_keep_and_miss_enclose_the_true_capacity() -> None:
         assert target.misses <= 1.1 * target.keeps
         assert target.agrees
         assert target.needed_s is None
+
+
+class Normal:
+    """A machine's random numbers whose tails are normal: those of Student's t have no largest quantile to play."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rng, name)
+
+    def standard_t(self, _: float) -> float:
+        return float(self._rng.standard_normal())
+
+
+@pytest.mark.statistical
+def test_steps_that_scatter_leave_the_true_capacity_inside() -> None:
+    scatter, sizes = 0.1, np.arange(1, SERVICE.max_batch + 1)
+    spread = np.exp(scatter * np.random.default_rng(0).standard_normal(20_000))
+    truths = []
+    for curve in CURVES:
+        padded = [curve.step_ms(next(size for size in SERVICE.sizes if size >= batch)) for batch in sizes]
+        truths.append(capacity_per_s(StepTimes.of(sizes, np.array(padded), {1: spread}), SERVICE))
+    widths, held = [], 0
+    for seed in range(MACHINES):
+        made = machine(seed, dataclasses.replace(STILL, tail=scatter))
+        made.rng = Normal(made.rng)  # type: ignore[assignment]
+        answer = served_answer(run_serving(tools_for(made), serving_plan(budget_s=120.0)))
+        for target, truth in zip(answer.targets, truths, strict=True):
+            held += target.keeps <= 1.01 * truth and target.misses >= 0.99 * truth
+            widths.append(target.misses / target.keeps)
+    assert held >= 0.95 * 2 * MACHINES
+    assert np.median(widths) < 1.1
 
 
 def test_a_wrong_prediction_is_followed_and_named() -> None:
