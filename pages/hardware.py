@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.ui import frame, money, navigation, shown_run
-from core.ui.hardware import draft, evidence, form, page, published, result, validation
+from core.ui.hardware import compiled, draft, evidence, form, page, published, result, validation
 from core.ui.words import plain
 
 navigation.guard()
@@ -50,6 +50,7 @@ frame.folded(
         **validation.part(),
         **result.step_times_part(seen),
         "All cards": every_card,
+        **compiled.part(seen),
         "What limits a card": lambda: result.limits(seen),
         result.HOST_PART: lambda: evidence.host(seen),
         "How far the model errs, facts of the cards, the machine": lambda: evidence.show(seen),

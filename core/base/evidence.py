@@ -13,7 +13,7 @@ from core.base.schema import Frozen
 
 Status = Literal["running", "finished", "cancelled", "interrupted", "failed"]
 Ended = Literal["finished", "cancelled", "interrupted", "failed"]
-Label = Literal["measured", "recorded", "published", "modelled", "simulated"]
+Label = Literal["measured", "recorded", "published", "compiled", "modelled", "simulated"]
 Outcome = Literal[
     "measured", "skipped", "out_of_memory", "crashed", "hung", "nan_loss", "misplaced", "error", "pending"
 ]

@@ -14,7 +14,7 @@ from core.base.evidence import Label
 from core.base.numbers import number
 from core.figures.style import GUIDE, LINE_PX, Look, literal
 
-NOT_RUN: tuple[Label, ...] = ("modelled", "published", "simulated")
+NOT_RUN: tuple[Label, ...] = ("modelled", "compiled", "published", "simulated")
 """Labels of curves that no machine known here ran: named in the legend."""
 FAILED_WORDS = {
     "out_of_memory": "out of memory",

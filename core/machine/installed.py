@@ -32,6 +32,13 @@ OLDEST = (3, 11)
 ASK_S = 30.0
 
 
+COMPILER_PACKAGE = "jax-cuda12-pjrt"
+NO_COMPILER = (
+    "To ask XLA's CUDA compiler about a GPU that is not here, run “pip install -r requirements-compile.txt” (JAX and "
+    "its compiler, 460 MB, Linux on x86-64; no driver, no GPU)."
+)
+
+
 def found(modules: Mapping[str, str]) -> dict[str, str]:
     """Return versions of the packages whose module can be imported here; "" for a module without package metadata."""
     versions = {}

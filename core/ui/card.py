@@ -16,7 +16,8 @@ from core.ui.words import LABEL_ICONS, plain, unbroken
 
 Colour = Literal["green", "blue", "violet", "orange", "grey", "red"]
 LABEL_COLOURS: dict[Label, Colour] = {
-    "measured": "green", "recorded": "blue", "published": "orange", "modelled": "violet",
+    "measured": "green", "recorded": "blue", "published": "orange", "compiled": "orange",
+    "modelled": "violet",
     "simulated": "red",
 }  # fmt: skip
 DRAW_NOTICE = {"info": st.info, "warning": st.warning, "error": st.error}

@@ -10,6 +10,7 @@ LABEL_ICONS = {
     "measured": ":material/straighten:",
     "recorded": ":material/inventory_2:",
     "published": ":material/menu_book:",
+    "compiled": ":material/build:",
     "modelled": ":material/function:",
     "simulated": ":material/casino:",
 }

@@ -32,6 +32,7 @@ from core.worker.memory import Allocator, PeakMeter, check_fits, held_bytes, lim
 from core.worker.protocol import (
     BlockDone,
     CellFailed,
+    Compile,
     Describe,
     Described,
     Examine,
@@ -50,6 +51,7 @@ from core.worker.protocol import (
     SampleGradients,
     Serve,
     Served,
+    StepCompiled,
     TimeLoop,
     TimePitfall,
     Traced,
@@ -81,6 +83,7 @@ class Engine(Protocol):
     def pitfall(self, request: TimePitfall) -> PitfallTimed: ...
     def examine(self, request: Examine) -> Examined: ...
     def serve(self, request: Serve) -> Served: ...
+    def compile(self, request: Compile) -> StepCompiled: ...
 
 
 class TensorFlowOnly:
@@ -230,6 +233,10 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         self._cells: dict[tuple[int, int], Cell[S]] = {}
         self._models: dict[tuple[Workload, Target], Any] = {}
         self.turns = Turns(hello.target)
+
+    def compile(self, request: Compile) -> StepCompiled:
+        """Compile a step for a GPU that is not here; only JAX can. Raises CellFailed."""
+        raise CellFailed("error", f"{request.doing.format(batch=request.batch).capitalize()} needs a worker of JAX.")
 
     @abstractmethod
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:

@@ -19,8 +19,9 @@ from core.base.evidence import CellSetup, CpuMs, LoopTimes, Outcome, PositiveMs,
 from core.base.schema import Frozen, UserError
 from core.machine.cgroup import Killed
 from core.networks.families.code import Code
+from core.traces.program import Program
 from core.traces.record import CellTrace, TracedCell
-from core.workload.spec import Pipeline, Target, Workload
+from core.workload.spec import Pipeline, Precision, Target, Workload
 
 PROTOCOL_VERSION: Literal[2] = 2
 MAX_LINE_BYTES = 1 << 20
@@ -187,6 +188,17 @@ class Served(Frozen):
     batches: int
     served: int
     late_ms: Annotated[float, Field(ge=0)]
+
+
+class StepCompiled(Program):
+    """Reply to ``compile``; ``compile_ms`` is XLA's time alone."""
+
+    kind: Literal["compile"] = "compile"
+    batch: int
+    compile_ms: PositiveMs
+
+    def to_program(self) -> Program:
+        return Program(**self.model_dump(exclude={"kind", "batch", "compile_ms"}))
 
 
 class Failed(Frozen):
@@ -383,13 +395,24 @@ class Serve(Request[Served]):
         return self.sizes[-1]
 
 
+class Compile(Request[StepCompiled]):
+    """Compile one step for a GPU that is not here, which ``chip`` describes in XLA's own terms (target_config)."""
+
+    doing: ClassVar[str] = "compiling batch {batch}"
+    kind: Literal["compile"] = "compile"
+    workload: Workload
+    precision: Precision
+    batch: int
+    chip: Annotated[str, Field(max_length=4_000)]
+
+
 AnyRequest = (
     Hello | Prepare | RunBlock | TraceSteps | TimeLoop | Release | Describe | OpenTraining | Train | SampleGradients
-    | TimePitfall | Examine | Serve
+    | TimePitfall | Examine | Serve | Compile
 )  # fmt: skip
 AnyReply = (
     Ready | Prepared | BlockDone | Traced | LoopTimed | Released | Described | TrainingOpened | Trained
-    | GradientsSampled | PitfallTimed | Examined | Served | Failed
+    | GradientsSampled | PitfallTimed | Examined | Served | StepCompiled | Failed
 )  # fmt: skip
 REQUEST: TypeAdapter[AnyRequest] = TypeAdapter(Annotated[AnyRequest, Field(discriminator="kind")])
 REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminator="kind")])

@@ -19,7 +19,7 @@ from core.rounds.show.figures import workload_line
 from core.studies.sweep.kind import SWEEP
 from core.ui import charts, frame, machine, navigation, neighbours, news, registry, share, verdict
 from core.ui.card import label_badge, result_card
-from core.ui.hardware import look, modelled
+from core.ui.hardware import compiled, look, modelled
 from core.ui.navigation import link
 from core.ui.sweep import live
 from core.ui.words import plain
@@ -29,6 +29,8 @@ BUTTON = "Measure this CPU"
 EXAMPLE = "A finished example of another machine:"
 GPU_EXAMPLE = "example-gpu"
 FIELD_PX = 340
+COMPILED_AT = 32
+"""Batch size at which the card's compiler is quoted."""
 WROTE = "start_run"
 PROPOSED = "to measure this CPU"
 
@@ -127,7 +129,8 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     of = EXAMPLE if run.label == "recorded" else f"{mine}, {run.name}:"
     choice = "" if len(cpu_targets(run, answer)) > 1 else choice_line(run, answer)  # the sentence names the best
     of_run = f"{of} {workload_line(run)}. {environment_line(run)}"
-    about = list(filter(None, (comparison.named, choice, share_words(comparison), of_run, note)))
+    said = compiled.line(comparison.how.workload, comparison.how.target.precision, spec, COMPILED_AT)
+    about = list(filter(None, (comparison.named, choice, share_words(comparison), said, of_run, note)))
     result_card(heading or spec.title, badges, comparison.crossover.sentence, about, status=run.status)
     _pictures(run, answer, comparison)
 

@@ -25,11 +25,12 @@ from core.base.numbers import counted
 from core.worker import shares
 from core.worker.cells import Cell, CellEngine, Placement, greet, tensorflow_only
 from core.worker.feeds import Feed, kept, make_arrays
+from core.worker.jax.compiler import compile_step
 from core.worker.jax.devices import Devices, start_devices
 from core.worker.jax.step import JaxStep, Network, compiled_as, versions
 from core.worker.keras.loop import time_loop
 from core.worker.profiling import HOST_TRACER_LEVEL, trace_steps
-from core.worker.protocol import CellFailed, Hello, Ready
+from core.worker.protocol import CellFailed, Compile, Hello, Ready, StepCompiled
 from core.worker.shares import NO_ALL_REDUCE
 from core.worker.tensorflow.datasets import backend_feed, explain_reading
 from core.workload.spec import Pipeline, Target, Workload
@@ -168,6 +169,9 @@ class JaxEngine(CellEngine[JaxStep]):
 
     def time_loop(self, cell: Cell[JaxStep], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:
         return time_loop(cell.step, cell.workload.training, limit_ms)
+
+    def compile(self, request: Compile) -> StepCompiled:
+        return compile_step(request)
 
     def explain_reading(self, error: Exception, path: str) -> str | None:
         return explain_reading(error, path)

@@ -125,7 +125,7 @@ class JaxStep(KerasStep):
             return super().make_function()
 
     def traces(self) -> int | None:
-        compiled = _jitted(self._function)
+        compiled = inner_function(self._function)
         return None if compiled is None else int(compiled._cache_size())
 
     def program(self, batch: Any) -> str | None:
@@ -133,16 +133,18 @@ class JaxStep(KerasStep):
 
         Returns None for an eager step, or if this Keras keeps the program elsewhere.
         """
-        compiled = _jitted(self._function)
+        compiled = inner_function(self._function)
         return None if compiled is None else compiled.lower(self.network.state, batch).compile().as_text()
 
 
-def _jitted(function: Callable[..., Any]) -> Any:
+def inner_function(function: Callable[..., Any]) -> Any:
     """Return the jitted function inside a step, which Keras's function calls through one or two others."""
     if hasattr(function, "lower"):
         return function
     inside = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
-    functions = (_jitted(called) for called in inside if hasattr(called, "lower") or hasattr(called, "__closure__"))
+    functions = (
+        inner_function(called) for called in inside if hasattr(called, "lower") or hasattr(called, "__closure__")
+    )
     return next((jitted for jitted in functions if jitted is not None), None)
 
 

@@ -1,0 +1,185 @@
+"""Compile studies: what is compiled, kept and used again, and what follows from a program by hand."""
+
+import threading
+
+import pytest
+from pydantic import ValidationError
+
+from core.base.schema import UserError
+from core.hardware.catalogue import catalogue
+from core.hardware.chip import GENERATIONS, chip, generation_of
+from core.machine.installed import NO_COMPILER
+from core.studies.compiled.answer import (
+    BOOST,
+    L2_GAIN,
+    WINOGRAD,
+    compile_answer,
+    counts,
+    floor_of,
+    tensorflow_range,
+)
+from core.studies.compiled.export import compile_data, compile_text, fit_sentence, lines
+from core.studies.compiled.figures import kernels_figure
+from core.studies.compiled.record import CompilePlan
+from core.studies.compiled.run import CompileSearch, run_compile_study
+from core.studies.compiled.shipped import FOLDER, path_of, shipped, study_of
+from core.studies.runner import Cancelled
+from core.traces.program import CompiledKernel
+from core.workload.spec import MAX_BATCH, Workload
+from simulated.compilers import CARDS, COMPILE_S, FIXED_BYTES, SAMPLE_BYTES, CompilerMachine, make_compile_study, plan
+from simulated.hardware import round_card
+from simulated.tools import tools_for
+
+NVIDIA = [spec for spec in catalogue().values() if spec.vendor == "NVIDIA"]
+
+
+def test_every_card_is_compiled_at_every_size_and_the_answer_has_the_known_numbers() -> None:
+    study = make_compile_study()
+    assert (study.label, study.status) == ("compiled", "finished")
+    assert [(step.card, step.batch) for step in study.steps] == [(0, 1), (0, 64), (1, 1), (1, 64)]
+    answer = compile_answer(study)
+    step = answer.at(64)[0]
+    assert (step.program.launches, counts(step.program)) == (7, {"product": 2, "fusion": 5, "copy": 2})
+    assert step.program.memory_bytes == FIXED_BYTES + 64 * SAMPLE_BYTES
+    assert tensorflow_range(step) == (4, 9)
+    assert step.flops == 2 * 64 * (784 * 128 + 1280)
+    assert answer.cards[0].kernels_at(8) == pytest.approx(6.0)
+    assert answer.cards[0].kernels_at(65) is None
+
+
+def test_the_largest_batch_follows_from_memory() -> None:
+    card = compile_answer(make_compile_study()).cards[0]
+    assert card.largest == min(MAX_BATCH, int((16e9 - FIXED_BYTES) / SAMPLE_BYTES))
+    small = catalogue()["T4"].model_copy(update={"name": "Small", "memory_gb": 0.5})
+    card = compile_answer(make_compile_study(cards=(small,))).cards[0]
+    assert card.largest == int((5e8 - FIXED_BYTES) / SAMPLE_BYTES)
+    assert "49.8 thousand" in fit_sentence(card)
+    assert compile_answer(make_compile_study(batches=(8,))).cards[0].largest is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "floor_us", "limit"),
+    [
+        ({"bytes": 8}, 1.0, "shortest kernels"),
+        ({"bytes": 10**9}, (10**9 - 2**20 + 2**20 / L2_GAIN) / 1e6, "memory"),
+        ({"bytes": 2**20}, 1.0, "shortest kernels"),
+        ({"bytes": 8, "flops": 10**10}, 1000 / BOOST, "products"),
+        ({"bytes": 8, "flops": 10**10, "winograd": True}, 1000 / BOOST / WINOGRAD, "products"),
+        ({"bytes": 8, "flops": 10**10, "half": True}, 250 / BOOST, "products"),
+    ],
+)
+def test_the_floor_of_a_kernel_by_hand(facts: dict, floor_us: float, limit: str) -> None:
+    card = round_card(l2_mb=1.0, tf32_tflops=None, half_tflops=40.0)  # 10 TFLOP/s, 1 TB/s
+    time = floor_of(CompiledKernel(kind="product", **facts), card)
+    assert (time.floor_us, time.limit) == (pytest.approx(floor_us), limit)
+
+
+def test_the_floor_is_below_what_a_real_card_took() -> None:
+    """An H200 computed during 0.0309 ms of a step at batch 1 and 0.232 ms at 8,192 (core/data/example_gpu_training)."""
+    study = study_of(Workload(network="784-512-512-10"), "float32", ("H200",))
+    assert study is not None
+    steps = {step.batch: step for step in compile_answer(study).cards[_index(study, "H200")].steps}
+    assert steps[8192].floor_ms < 0.232
+    assert steps[1].floor_ms < 0.0309
+    low, high = tensorflow_range(steps[1])
+    assert low <= 16 <= high, "kernels of the traced step at batch 1"
+    low, high = tensorflow_range(steps[8192])
+    assert low <= 27 <= high
+
+
+def _index(study, name: str) -> int:
+    return [card.name for card in study.plan.cards].index(name)
+
+
+def test_what_ships_covers_nvidias_cards_and_five_presets() -> None:
+    studies = [study for path in FOLDER.iterdir() if (study := shipped(path)) is not None]
+    assert len({study.plan.workload.network.name for study in studies}) >= 6
+    for study in studies:
+        assert path_of(study.plan.workload, study.plan.precision).is_file()
+        assert {card.name for card in study.plan.cards} == {card.name for card in NVIDIA}
+        assert all(step.program is not None for step in study.steps)
+        assert compile_answer(study).cards
+        assert (study.label, study.environment) == ("compiled", None)
+
+
+def test_programs_of_earlier_studies_are_not_compiled_again() -> None:
+    first, machine = make_compile_study(), CompilerMachine()
+    study = run_compile_study(tools_for(machine), CompileSearch(plan(batches=(1, 8, 64)), (first,)))
+    assert machine.compiled == [8, 8]
+    assert [step.batch for step in study.steps] == [1, 8, 64] * 2
+    machine = CompilerMachine()
+    run_compile_study(tools_for(machine), CompileSearch(plan(precision="mixed_float16"), (first,)))
+    assert machine.compiled == [1, 1, 64, 64], "another precision is another program"
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_program_that_fails_costs_itself_alone(lost: bool) -> None:
+    machine = CompilerMachine(faults={64: "out_of_memory"}, lost=lost)
+    study = make_compile_study(machine)
+    assert [step.outcome for step in study.steps] == ["measured", "out_of_memory"] * 2
+    assert machine.open_workers == 0
+    assert "Planted" in compile_text(study, compile_answer(study))
+
+
+def test_a_budget_ends_it_and_a_cancel_keeps_what_there_is() -> None:
+    study = make_compile_study(budget_s=5.0)
+    assert [w.code for w in study.warnings] == ["compile_late"]
+    cancel = threading.Event()
+    machine = CompilerMachine()
+    tools = tools_for(machine, lambda at: cancel.set() if at.cells_done == 2 else None, cancel=cancel)
+    study = run_compile_study(tools, CompileSearch(plan()))
+    assert (study.status, len(study.steps)) == ("cancelled", 2)
+    assert machine.clock.now_s() <= 4.0 + 2 * COMPILE_S
+    cancel.set()
+    with pytest.raises(Cancelled):
+        run_compile_study(tools_for(CompilerMachine(), cancel=cancel), CompileSearch(plan()))
+
+
+def test_cards_that_cannot_be_compiled_for_are_refused_with_the_reason() -> None:
+    with pytest.raises(UserError, match="not NVIDIA"):
+        chip(catalogue()["MI300X"])
+    with pytest.raises(UserError, match="multiprocessors"):
+        chip(catalogue()["T4"].model_copy(update={"multiprocessors": None}))
+    with pytest.raises(ValidationError, match="once"):
+        plan(cards=(catalogue()["T4"],) * 2)
+    with pytest.raises(ValidationError, match="float32_strict"):
+        plan(precision="float32_strict")
+
+
+def test_every_nvidia_card_of_the_catalogue_has_a_description() -> None:
+    assert len(NVIDIA) > 30
+    for spec in NVIDIA:
+        assert f"core_count: {spec.multiprocessors}\n" in chip(spec)
+    assert {generation_of(spec).capability for spec in NVIDIA} == {each.capability for each in GENERATIONS.values()}
+
+
+def test_the_words_the_data_and_the_picture() -> None:
+    study = make_compile_study()
+    answer = compile_answer(study)
+    words = lines(answer)
+    assert words[0].startswith(f"7 kernels per step on {CARDS[0]} at batch 64, at least 2.64 MB, no faster than ")
+    data = compile_data(study, answer)
+    step = data["cards"][1]["steps"][0]
+    assert (data["label"], step["kernels"], step["memory_bytes"]) == ("compiled", 5, FIXED_BYTES + SAMPLE_BYTES)
+    assert step["floor_ms"] > 0
+    figure = kernels_figure(study, answer.at(64)[0])
+    shown = {value for bar in figure.data for value in bar.x}
+    assert max(shown) == pytest.approx(max(time.total_us for time in answer.at(64)[0].kernels))
+
+
+def test_without_the_compiler_one_sentence_says_how_to_get_it() -> None:
+    machine = CompilerMachine()
+    machine.answer = lambda *_: _refuse()  # type: ignore[method-assign]
+    with pytest.raises(UserError, match=r"requirements-compile\.txt"):
+        make_compile_study(machine)
+    assert machine.open_workers == 0
+
+
+def _refuse():
+    from core.worker.protocol import CellFailed
+
+    raise CellFailed("error", NO_COMPILER)
+
+
+def test_a_plan_survives_its_json() -> None:
+    assert CompilePlan.model_validate_json(plan().model_dump_json()) == plan()
