@@ -1,6 +1,6 @@
 """Compile the shipped examples and five presets for the catalogue's NVIDIA cards, and keep them with the product.
 
-    python -m benchmarks.record_compiled [--few] [--budget 1800]
+    python -m benchmarks.record_compiled [--few] [--only WORDS] [--budget 1800]
 
 Writes a file per network and mode into core/data/compiled. Nothing is measured; it needs requirements-compile.txt, and
 about a second per program on two idle cores.
@@ -33,6 +33,7 @@ STEPS: tuple[tuple[str, Mode, tuple[int, ...]], ...] = (
     ("bert-tiny-like", "train", (8, 64)),
     ("1024-4096-4096-4096-10", "train", (32, 1024)),
     ("resnet8", "infer", (1, 64)),
+    ("cnn-32x32x3-64x6-k3-bn-max-10", "train", (32, 256)),
 )
 """The networks of the shipped sweeps, and five presets."""
 FEW = ("T4", "A100-80GB-SXM", "RTX-4090", "H100-SXM")
@@ -41,11 +42,12 @@ FEW = ("T4", "A100-80GB-SXM", "RTX-4090", "H100-SXM")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--few", action="store_true", help="only some cards")
+    parser.add_argument("--only", default="", help="only networks whose name contains this")
     parser.add_argument("--budget", type=float, default=1800.0, help="seconds per network and mode")
     options = parser.parse_args()
     cards = tuple(spec for spec in catalogue().values() if _known(spec) and (not options.few or spec.name in FEW))
     tools = StudyTools(launch_processes, WallClock(), Stop(), None, _report)
-    for network, mode, batches in STEPS:
+    for network, mode, batches in (step for step in STEPS if options.only in step[0]):
         began_s = time.monotonic()
         workload = Workload(network=network, mode=mode)
         plan = CompilePlan(workload=workload, cards=cards, batches=batches, budget_s=options.budget)

@@ -6,7 +6,7 @@ from typing import Any
 from core.studies.compiled.run import CompileSearch
 from simulated import compilers
 from simulated.compilers import CompilerMachine, make_compile_study
-from simulated.kinds import Case
+from simulated.kinds import Case, Scenario
 
 
 def _kept(record: Any, answered: Counter[str], _: int) -> bool:
@@ -20,4 +20,7 @@ CASE = Case(
     machine=lambda seed: CompilerMachine(seed),
     plan=lambda: CompileSearch(compilers.plan()),
     kept=_kept,
+    scenario=lambda: Scenario(
+        kind="compiled", machine=CompilerMachine(), plan=CompileSearch(compilers.plan()), budget_s=120.0, size=1
+    ),
 )

@@ -34,7 +34,8 @@ from tests.support.hostile_records import KEYS, hostile_records, mark, plain_rec
 
 REFUSED = {
     "Run.id", "Target.device", "FrontierPlan.family", "FrontierPlan.sizes", "MachinePrice.currency",
-    "MachinePrice.dated", "FleetPlan.each", "Readings.missing",
+    "MachinePrice.dated", "FleetPlan.each", "Readings.missing", "CardPrice.currency", "CardPrice.dated", "GpuSpec.name",
+    "GpuSpec.aliases",
 }  # fmt: skip
 """Fields that accept only names of this program, a unit or a day, and the values used instead."""
 ACTING_IN_LINES = set(ACTING) - {"\n"}

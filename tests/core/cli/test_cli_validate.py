@@ -31,7 +31,7 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Card:
     """Simulate a T4 in this machine, with steps 1.5 times as long as modelled."""
     monkeypatch.chdir(tmp_path)
     plug_in(monkeypatch, FakeCard(NAME, capability=(7, 5)))
-    card = Card(1.5, seed=3)
+    card = Card(1.5, seed=4)
     monkeypatch.setattr("core.worker.process.launch_processes", lambda *given, **more: card.launch(*given, **more))
     monkeypatch.setattr("core.worker.clock.WallClock", lambda: card.clock)
     monkeypatch.setattr("core.machine.interference.InterferenceSampler", Neighbours)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.hardware.catalogue import catalogue
-from core.machine.installed import COMPILER_PACKAGE
+from core.machine.installed import COMPILER_PACKAGE, why_missing
 from core.studies.compiled.answer import compile_answer
 from core.studies.compiled.record import CompilePlan
 from core.studies.compiled.run import CompileSearch, run_compile_study
@@ -18,8 +18,8 @@ from core.worker.clock import WallClock
 from core.worker.process import launch_processes
 from core.workload.spec import Workload
 
-pytest.importorskip("jax")
-pytestmark = pytest.mark.tensorflow
+MISSING = why_missing("jax")
+pytestmark = [pytest.mark.tensorflow, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
 CANCEL_S = 3.0
 
 
@@ -93,6 +93,6 @@ def test_a_worker_without_the_compiler_says_what_to_install(monkeypatch: pytest.
     from core.worker.jax.compiler import compile_step
     from core.worker.protocol import CellFailed, Compile
 
-    request = Compile(workload=Workload(network="4-2"), precision="float32", batch=1, chip=chip(catalogue()["T4"]))
+    request = Compile(workload=Workload(network="8-4-2"), precision="float32", batch=1, chip=chip(catalogue()["T4"]))
     with pytest.raises(CellFailed, match=r"requirements-compile\.txt"):
         compile_step(request)

@@ -1,8 +1,6 @@
 """Claims on realistic machines: simulated after real ones, quiet and beside programs that come and go.
 
-Two equal targets may be told apart in at most 3 % of sweeps, at any look at the run: a report while it ran, its state
-when cancelled half-way, its end, and after it was continued. Goals and noise: benchmarks/coverage.py,
-simulated/noise.py.
+Equal targets: test_coverage_equal.py. Goals and noise: benchmarks/coverage.py, simulated/noise.py.
 """
 
 from types import SimpleNamespace
@@ -10,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from simulated.looks import Judged, Looked, claims_of, crossing_targets, equal_targets, looked_at, simulated
+from simulated.looks import Judged, Looked, claims_of, crossing_targets, looked_at, simulated
 from simulated.noise import BUSY_MACHINE, QUIET, QUIET_MACHINE, NoiseModel
 from simulated.simulation import Curve
 
@@ -35,16 +33,6 @@ def test_equivalence_is_no_claim_to_be_wrong_about() -> None:
     assert claims_of(SimpleNamespace(claims=("equivalent",))) == set()
     assert claims_of(SimpleNamespace(claims=("equivalent", "crossover"))) == {"crossover"}
     assert Looked({"lead"}, frozenset({"ahead"}), frozenset({"crossover"})).claims == {"lead", "ahead", "crossover"}
-
-
-@MACHINES
-@pytest.mark.parametrize("sweeps", [pytest.param(100, marks=MANY)])
-def test_equal_targets_are_not_told_apart_at_any_look(noise: NoiseModel, sweeps: int) -> None:
-    claims = []
-    for seed in range(sweeps):
-        more_s = 30.0 if seed % 4 == 0 else 0.0
-        claims.append(equal_targets(noise, seed, BUDGETS_S[seed % 3], every_s=1.0, more_s=more_s).claims)
-    assert sum(map(bool, claims)) <= 0.03 * sweeps, [sorted(one) for one in claims if one]
 
 
 @MACHINES

@@ -152,16 +152,19 @@ def test_two_targets_of_one_gpu_share_what_it_takes_idle() -> None:
 
 
 def test_rounds_hold_what_the_card_did_in_their_gpu_blocks_and_slowdowns_are_seen() -> None:
-    def throttled(*reasons: ClockReason) -> list[bool | None]:
+    def throttled(*reasons: ClockReason) -> set[bool]:
+        """Return the states seen, in the rounds with a sample: one per batch and second at most."""
         machine = PoweredMachine(CROSSING)
         run = measured(machine, SimulatedMeter(machine, reasons=reasons), budget_s=60.0)
         for block in (block for item in run.rounds for block in item.blocks):
             assert block.card is None or block.target == 1
             assert block.card is None or block.card.energy_j is None, "a block is too short"
-        return [item.interference.throttled for item in run.rounds]
+        seen = [item.interference.throttled for item in run.rounds if item.interference.throttled is not None]
+        assert len(seen) >= len({batch for item in run.rounds for batch in (item.batch,)})
+        return set(seen)
 
-    assert set(throttled("sw_thermal")) == {True}
-    assert set(throttled("power_cap")) == {False}, "normal under load"
+    assert throttled("sw_thermal") == {True}
+    assert throttled("power_cap") == {False}, "normal under load"
     assert {r.interference.throttled for r in sweep(PoweredMachine(CROSSING), plan()).rounds} == {None}
 
 
