@@ -15,10 +15,8 @@ prices, wrong_prices = form.prices(cards)
 embedded, head = st.context.is_embedded, st.container()
 if not embedded:
     money.put()
-    if page.PAGE.running() is not None:
-        page.PAGE.progress()
-    else:
-        page.PAGE.failure()
+    for measuring in (page.PAGE, compiled.PAGE):
+        (measuring.failure if measuring.running() is None else measuring.progress)()
 parts = published.part()
 if published.asked() and not embedded:
     frame.folded(parts)

@@ -256,7 +256,7 @@ def test_the_file_of_a_study_comes_back_recorded_and_once(engine: Any, kind: str
     assert len(names(at)) == 2
     (found,) = engine.store.summaries(kind)
     assert (found.label, found.created_at, found.run_id) == (
-        "recorded",
+        record.as_recorded().label,
         record.created_at,
         kind_of(kind).about(record).run_id,
     )

@@ -97,6 +97,7 @@ HOST = Place(
     lambda: MADE["host"]().model_copy(update={"warnings": (Warning(code="x", text="No XLA here."),)}), "No XLA here.",
     tab="Host overhead", gone="There is no such host study here",
 )  # fmt: skip
+COMPILED = Place("compiled", tab="What the cards' compiler says")
 RESOLUTION = Place(
     "resolution", lambda: made_resolution(factor=10.0),
     "The equal targets came out different",
@@ -110,6 +111,6 @@ PITFALLS = Place("pitfalls", tab="Timing pitfalls, live")
 TASKS = (TRACE, PITFALLS)  # not stored
 FRAMED = (FRONTIER, PIPELINE)
 STUDIES = (*FRAMED, SCALING, DIAGNOSIS, NOISE, MEMORY, HOST, RESOLUTION, JOB)
-_SHOWN = {place.kind for place in (SWEEP, *STUDIES)} | {"fleet"}  # which begins on a cluster only
-PLACES = (SWEEP, *STUDIES, *(Place(kind) for kind in kinds() if kind not in _SHOWN and menu.measuring(kind)))
+_SHOWN = {place.kind for place in (SWEEP, *STUDIES, COMPILED)} | {"fleet"}  # which begins on a cluster only
+PLACES = (SWEEP, *STUDIES, COMPILED, *(Place(kind) for kind in kinds() if kind not in _SHOWN and menu.measuring(kind)))
 """Every kind that a page starts; those of :data:`STUDIES` have a second study to tell apart."""

@@ -138,10 +138,6 @@ def _controls(seen: Compared) -> None:
     if why_missing("jax") is not None:
         st.caption(plain(NO_COMPILER))
         return
-    if PAGE.running() is not None:
-        PAGE.progress()
-        return
-    PAGE.failure()
     plan = None
     if possible:
         plan = CompileSearch(

@@ -93,6 +93,7 @@ def test_a_worker_without_the_compiler_says_what_to_install(monkeypatch: pytest.
     from core.worker.jax.compiler import compile_step
     from core.worker.protocol import CellFailed, Compile
 
-    request = Compile(workload=Workload(network="8-4-2"), precision="float32", batch=1, chip=chip(catalogue()["T4"]))
+    workload = Workload(network="784-128-10")
+    request = Compile(workload=workload, precision="float32", batch=1, chip=chip(catalogue()["T4"]))
     with pytest.raises(CellFailed, match=r"requirements-compile\.txt"):
         compile_step(request)
