@@ -1,6 +1,6 @@
 """Predicted capacity beside that of a real batcher on this CPU.
 
-    python -m benchmarks.serving [--budget 45] [--json FILE]
+    python -m benchmarks.serving [--budget 45] [--only WORDS] [--json FILE]
 
 For each network and limit it sweeps inference on one thread and on two, predicts the capacity of both, and then serves:
 a process of its own runs the network behind a batcher, arrivals come at their planned times whatever the server does
@@ -50,6 +50,7 @@ RANGE = 2.0
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--budget", type=float, default=45.0, help="seconds of each sweep")
+    parser.add_argument("--only", default="", help="only networks whose name contains this")
     parser.add_argument("--json", type=Path, help="append a line per cell to this file")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -57,7 +58,7 @@ def main() -> int:
         return serve(json.loads(options.serve))
     errors, held = list[float](), 0
     with machine_lock("the serving benchmark"):
-        for network, most, limits in CELLS:
+        for network, most, limits in (cell for cell in CELLS if options.only in cell[0]):
             for cell in cells_of(network, most, limits, options.budget):
                 print(json.dumps(cell), flush=True)
                 if options.json:
