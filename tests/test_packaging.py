@@ -26,7 +26,7 @@ pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-EXTRAS = ("gpu", "jax", "torch", "postgres", "fleet", "dev")
+EXTRAS = ("gpu", "jax", "compile", "torch", "postgres", "fleet", "dev")
 FILES = {"": "requirements.txt"} | {extra: f"requirements-{extra}.txt" for extra in EXTRAS}
 START = "import sys; from core.__main__ import breakeven; sys.exit(breakeven())"  # as pip's console script does
 
