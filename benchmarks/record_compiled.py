@@ -13,9 +13,8 @@ import gzip
 import sys
 import time
 
-from core.base.schema import UserError
-from core.hardware.catalogue import GpuSpec, catalogue
-from core.hardware.chip import chip
+from core.hardware.catalogue import catalogue
+from core.hardware.chip import can_be_compiled_for
 from core.studies.compiled.record import CompilePlan
 from core.studies.compiled.run import CompileSearch, run_compile_study
 from core.studies.compiled.shipped import path_of
@@ -45,7 +44,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only networks whose name contains this")
     parser.add_argument("--budget", type=float, default=1800.0, help="seconds per network and mode")
     options = parser.parse_args()
-    cards = tuple(spec for spec in catalogue().values() if _known(spec) and (not options.few or spec.name in FEW))
+    cards = tuple(
+        spec for spec in catalogue().values() if can_be_compiled_for(spec) and (not options.few or spec.name in FEW)
+    )
     tools = StudyTools(launch_processes, WallClock(), Stop(), None, _report)
     for network, mode, batches in (step for step in STEPS if options.only in step[0]):
         began_s = time.monotonic()
@@ -59,14 +60,6 @@ def main() -> int:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(gzip.compress(kept.to_json().encode(), mtime=0))
     return 0
-
-
-def _known(spec: GpuSpec) -> bool:
-    try:
-        chip(spec)
-    except UserError:
-        return False
-    return True
 
 
 def _report(progress: Progress) -> None:

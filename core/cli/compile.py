@@ -15,7 +15,7 @@ from core.cli.plan_fields import plan_options
 from core.cli.study_command import Asked, History, study_command
 from core.hardware.catalogue import catalogue, find_gpu, load_own
 from core.studies.compiled.kind import COMPILED
-from core.studies.compiled.record import PRECISIONS, CompilePlan
+from core.studies.compiled.record import DEFAULT_BATCHES, PRECISIONS, CompilePlan
 from core.studies.compiled.run import CompileSearch, refuse_missing
 from core.workload.spec import parse_batches
 
@@ -24,7 +24,7 @@ from core.workload.spec import parse_batches
 @click.option("--gpu", required=True, help="Cards of “python -m core gpus”, such as T4,RTX-4090.")
 @network_options()
 @workload_options
-@plan_options(CompilePlan, "batches", type=str, default="1,32,256,2048", show_default=True)
+@plan_options(CompilePlan, "batches", type=str, default=",".join(map(str, DEFAULT_BATCHES)), show_default=True)
 @click.option("--precision", type=click.Choice(PRECISIONS), default="float32", show_default=True)
 @plan_options(CompilePlan, "budget_s")
 def compile_command(flags: dict[str, Any], history: History) -> Asked:

@@ -16,13 +16,13 @@ from core.hardware.catalogue import GpuSpec
 KIB = 1024
 L2_BYTES_PER_MB = 1 << 20
 CUDNN, RUNTIME = (9, 10, 0), (12, 8, 0)
-"""Versions of cuDNN and of CUDA's runtime that the compiler is told; those of the machines measured so far."""
+"""Versions of cuDNN and of CUDA's runtime that the compiler is told, assumed: no machine has them here."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What one multiprocessor holds: ``lanes`` of float32, ``threads``, shared memory in KiB (in all, and at most per
-    block). ``own``: the compiler may use instructions that later generations lack.
+    """A generation's multiprocessor: its ``lanes`` of float32, ``threads``, shared memory in KiB (in all, and at most
+    per block). ``own``: the compiler may use instructions that later generations lack.
     """
 
     capability: tuple[int, int]
@@ -93,3 +93,12 @@ dnn_version_info {{ major: {CUDNN[0]} minor: {CUDNN[1]} patch: {CUDNN[2]} }}
 runtime_version {{ major: {RUNTIME[0]} minor: {RUNTIME[1]} patch: {RUNTIME[2]} }}
 device_description_str: "{spec.name}"
 """
+
+
+def can_be_compiled_for(spec: GpuSpec) -> bool:
+    """Tell whether the compiler knows such a card."""
+    try:
+        chip(spec)
+    except UserError:
+        return False
+    return True

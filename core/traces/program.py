@@ -235,8 +235,8 @@ def _kernel(
     opcode, target = instruction.opcode, (_TARGET.search(instruction.attributes) or ["", ""])[1]
     if opcode in NOTHING or target.startswith(NO_CALL) or not instruction.bytes:
         return None
-    fused = next((every[n] for n in _CALLED.findall(instruction.attributes) if n in every), None)
-    inner = fused if fused is not None and opcode == "fusion" else None
+    called = _CALLED.findall(instruction.attributes) if opcode == "fusion" else ()
+    inner = next((every[name] for name in called if name in every), None)
     work = _work(instruction, around, target) if inner is None else _total(inner, every)
     kind: KernelClass = "other"
     if work.kind is not None:

@@ -1,4 +1,4 @@
-"""What the cards' compiler says on the Hardware page and on Start: shipped facts, the button, and what is missing."""
+"""The compiler's facts on the Hardware page and on Start: shipped ones, the button, and what is missing."""
 
 from typing import Any
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.base.numbers import bounded, counted, number
+from core.base.numbers import bounded, counted
 from core.base.text import sentence_case
 from core.rounds.answer.answer import Answer
 from core.rounds.run import Run
@@ -19,8 +19,9 @@ def throughput_unit(run: Run) -> Unit:
 
 
 def token_lines(run: Run, answer: Answer | None) -> list[str]:
-    """Return a sentence per target: the latency at its smallest batch, and its best throughput; empty for a network
-    without tokens.
+    """Return a sentence per target: the time to a token at its smallest batch, and its throughput at the largest.
+
+    Empty for a network without tokens.
     """
     return [] if answer is None or throughput_unit(run)[1] == "samples/s" else list(_lines(run, answer))
 
@@ -32,9 +33,10 @@ def _lines(run: Run, answer: Answer) -> Iterator[str]:
         cells = sorted((cell for cell in answer.cells if cell.target == target), key=lambda cell: cell.batch)
         if not cells:
             continue
-        first, best = cells[0], max(cells, key=lambda cell: cell.samples_per_s)
+        first, last = cells[0], cells[-1]
         step_ms = bounded(first.step_ms, first.low_ms, first.high_ms)
+        slow, fast = (None if ms is None else 1000 * tokens * last.batch / ms for ms in (last.high_ms, last.low_ms))
         yield (
             f"{sentence_case(name)}: {what} takes {step_ms} ms at batch {first.batch:,}; "
-            f"{number(tokens * best.samples_per_s)} {unit} at batch {best.batch:,}, the most."
+            f"{bounded(tokens * last.samples_per_s, slow, fast)} {unit} at batch {last.batch:,}."
         )

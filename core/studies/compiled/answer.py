@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-
 from core.base.schema import UserError
 from core.hardware.catalogue import GpuSpec
 from core.hardware.curve import card_curve
@@ -102,14 +100,6 @@ class CardFacts:
     steps: tuple[CardStep, ...]
     failed: tuple[CompiledStep, ...]
     largest: int | None
-
-    def kernels_at(self, batch: float) -> float | None:
-        """Return the kernels per step at a batch size, interpolated over its logarithm between compiled ones."""
-        sizes = [float(step.batch) for step in self.steps]
-        if not sizes or not sizes[0] <= batch <= sizes[-1]:
-            return None
-        counts = [float(step.program.launches) for step in self.steps]
-        return float(np.interp(np.log(batch), np.log(sizes), counts))
 
 
 @dataclass(frozen=True)

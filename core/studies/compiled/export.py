@@ -64,22 +64,24 @@ def sentence(step: CardStep, modelled: bool = True) -> str:
 
 
 def fit_sentence(card: CardFacts) -> str:
-    """Return which batch sizes cannot fit on the card; empty if too few were compiled."""
+    """Return which batch sizes cannot fit on the card by the compiler's plan; empty if too few were compiled."""
     if card.largest is None:
         return ""
     if card.largest >= MAX_BATCH:
-        return f"{card.spec.name}: memory sets no limit up to batch {MAX_BATCH:,}."
+        return f"{card.spec.name}: by the compiler's plan any batch up to {MAX_BATCH:,} may fit."
     if card.largest < 1:
         return f"{card.spec.name}: not even {counted(card.steps[0].batch, 'sample')} per step fits."
-    return f"{card.spec.name}: no batch above {large(card.largest)} fits into its {number(card.spec.memory_gb)} GB."
+    last = card.steps[-1].batch
+    beyond = f" (extrapolated from batch {last:,})" if card.largest > last else ""
+    into = f"its {number(card.spec.memory_gb)} GB"
+    return f"{card.spec.name}: by the compiler's plan no batch above {large(card.largest)} fits into {into}{beyond}."
 
 
-def launch_sentence(step: CardStep) -> str:
-    """Return how much of the modelled step the kernels alone explain; empty without a modelled time."""
+def share_sentence(step: CardStep) -> str:
+    """Return the least time over the modelled step; empty without a modelled time."""
     if step.modelled_ms is None:
         return ""
-    share = min(1.0, step.floor_ms / step.modelled_ms[0])
-    return f"These kernels explain at least {percent(share)} of the modelled step; the rest is launches and waiting."
+    return f"The least time is {percent(step.floor_ms / step.modelled_ms[0])} of the modelled step."
 
 
 def lines(answer: CompileAnswer) -> list[str]:

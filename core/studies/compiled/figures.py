@@ -8,7 +8,7 @@ from core.base.numbers import byte_size, number
 from core.base.text import sentence_case
 from core.figures.style import TARGET_LOOKS, frame, linear_axis, literal, short
 from core.studies.compiled.answer import CardStep, KernelTime, Limit
-from core.studies.compiled.export import CLASS_WORDS, label_words, launch_sentence, sentence
+from core.studies.compiled.export import CLASS_WORDS, label_words, sentence, share_sentence
 from core.studies.compiled.record import CompileStudy
 
 ROW_PX, MAX_NAME = 30, 34
@@ -53,7 +53,7 @@ def kernels_figure(study: CompileStudy, step: CardStep) -> go.Figure:
         showgrid=False, zeroline=False, ticklabelstandoff=6, automargin=True,
     )  # fmt: skip
     figure.update_layout(barmode="overlay")
-    under = [f"{study.plan.workload.title}, {study.plan.precision}", sentence(step), launch_sentence(step)]
+    under = [f"{study.plan.workload.title}, {study.plan.precision}", sentence(step), share_sentence(step)]
     title = f"Kernels of one step on {step.spec.name}, batch {step.batch:,}"
     foot = [FOOT, sentence_case(f"{label_words(study)}.")]
     return frame(

@@ -21,7 +21,7 @@ DEFAULT_BATCHES = (1, 32, 256, 2048)
 
 
 class CompilePlan(Frozen):
-    """Plan of a compile study. The sizes between those of ``batches`` are interpolated."""
+    """Plan of a compile study: every card at every batch size."""
 
     workload: Workload
     precision: Precision = "float32"
@@ -29,7 +29,7 @@ class CompilePlan(Frozen):
     batches: Annotated[
         tuple[Batch, ...],
         Field(min_length=1, max_length=MAX_SIZES),
-        About("Batch sizes", "Compiled at each of them, such as 1,32,256; sizes between are interpolated."),
+        About("Batch sizes", "Compiled at each of them, such as 1,32,256."),
     ] = DEFAULT_BATCHES
     budget_s: Annotated[Budget, seconds("Some 2 s per card and batch size; large networks take up to a minute.")] = (
         120.0
@@ -78,7 +78,7 @@ class CompileStudy(Study):
 
     @property
     def rounds(self) -> tuple[CompiledStep, ...]:
-        """What there is to keep of a study that ended early."""
+        """The steps that have a program: all that a study which ended early can keep."""
         return tuple(step for step in self.steps if step.program is not None)
 
     @property

@@ -35,8 +35,12 @@ class TargetState:
     blocked_from: int | None = None
     blocked_by: str = ""
     losses: int = 0
-    step_ms: dict[int, float] = field(default_factory=dict)
     newest_ms: dict[int, deque[float]] = field(default_factory=dict)
+
+    @property
+    def step_ms(self) -> dict[int, float]:
+        """The usual step time of each batch's newest blocks: one that stalled does not count."""
+        return {batch: median_low(newest) for batch, newest in self.newest_ms.items()}
 
     def is_open(self, batch: int) -> bool:
         """Tell whether the batch is still tried."""
@@ -88,15 +92,12 @@ class Attempts:
 
     def prepared(self, target: int, batch: int, latency_ms: Collection[float]) -> None:
         """Take the latencies of a cell that was prepared for its first step time."""
-        if latency_ms and batch not in self._targets[target].step_ms:
+        if latency_ms and batch not in self._targets[target].newest_ms:
             self.ran(target, batch, min(latency_ms))
 
     def ran(self, target: int, batch: int, step_ms: float) -> None:
-        """Take the step time of a block; one that stalled does not count, since larger batches are judged by it."""
-        state = self._targets[target]
-        newest = state.newest_ms.setdefault(batch, deque(maxlen=NEWEST))
-        newest.append(step_ms)
-        state.step_ms[batch] = median_low(newest)
+        """Take the step time of a block."""
+        self._targets[target].newest_ms.setdefault(batch, deque(maxlen=NEWEST)).append(step_ms)
 
     def is_open(self, target: int, batch: int) -> bool:
         """Tell whether a target is still tried at a batch."""

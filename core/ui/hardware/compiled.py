@@ -1,4 +1,4 @@
-"""What XLA's compiler says about the chosen cards, on the Hardware page: kernels, memory, floor; nothing is run."""
+"""The part of the Hardware page with the compiler's facts of the chosen cards: kernels, memory, least time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.base.numbers import counted
 from core.base.schema import UserError
 from core.base.text import sentence_case
 from core.hardware.catalogue import GpuSpec
-from core.hardware.chip import chip
+from core.hardware.chip import can_be_compiled_for
 from core.machine.installed import NO_COMPILER, why_missing
 from core.studies.compiled.answer import CardStep, CompileAnswer, compile_answer
 from core.studies.compiled.export import (
@@ -128,7 +128,7 @@ def _result(study_id: str, study: CompileStudy, seen: Compared) -> None:
 def _controls(seen: Compared) -> None:
     """Draw the button that compiles for the chosen cards, or say why not."""
     specs = [seen.cards[name] for name in seen.options.gpus]
-    possible = [spec for spec in specs if _known(spec)]
+    possible = [spec for spec in specs if can_be_compiled_for(spec)]
     if len(possible) < len(specs):
         others = [spec.name for spec in specs if spec not in possible]
         verb = "is" if len(others) == 1 else "are"
@@ -147,11 +147,3 @@ def _controls(seen: Compared) -> None:
         st.caption(plain(f"{programs} for {', '.join(spec.name for spec in possible)}; some 2 s each."))
     PAGE.start_button(plan, busy_sentence())
     PAGE.refusal()
-
-
-def _known(spec: GpuSpec) -> bool:
-    try:
-        chip(spec)
-    except UserError:
-        return False
-    return True

@@ -11,7 +11,6 @@ pinned together in ``requirements-compile.txt``.
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -35,7 +34,7 @@ from core.workload.spec import Target, Workload
 
 UNTUNED: dict[str, Any] = {"xla_gpu_autotune_level": 0}
 RELEASE = "12.8"
-"""Of the CUDA toolkit whose assembler is stood in for; it knows every card from Pascal to Blackwell."""
+"""CUDA toolkit whose assembler is stood in for; it knows every card from Pascal to Blackwell."""
 ONE_DEVICE = "1x1x1"
 STAND_IN = f"""#!/bin/sh
 for word in "$@"; do
@@ -95,7 +94,6 @@ def _device(chip: str) -> Any:
         raise CellFailed("error", NO_COMPILER) from None
     if version != jax.__version__:
         raise CellFailed("error", f"{COMPILER_PACKAGE} is {version}, JAX is {jax.__version__}. {NO_COMPILER}")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     return topologies.get_topology_desc("gpu", "cuda", target_config=chip, topology=ONE_DEVICE).devices[0]
 
 
