@@ -17,14 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.real import real_tools, sweep
+from core.base.evidence import Environment
 from core.cli.run import USUAL_CARDS
 from core.machine.lock import machine_lock
 from core.rounds.answer.analyse import analyse
 from core.rounds.plan import SweepPlan
-from core.rounds.run import Run
+from core.rounds.run import Run, only
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.run import DiagnosisPlan, default_batch
+from core.studies.fleet.collect import Found, collect
+from core.studies.fleet.kind import FLEET
+from core.studies.fleet.record import FleetStudy
 from core.studies.frontier.kind import FRONTIER
 from core.studies.frontier.record import FrontierPlan, Setting
 from core.studies.host.kind import HOST
@@ -59,6 +63,7 @@ MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest
 
 KINDS = (
     "sweep", "inference", "serving", "diagnosis", "pipeline", "frontier", "noise", "memory", "host", "job", "scaling",
+    "fleet",
 )  # fmt: skip
 ELSEWHERE = {
     "gpu": "Example: an NVIDIA H200 against its host's CPU, 784-512-512-10, inference",
@@ -100,6 +105,8 @@ def main() -> None:
         for kind, plan in plans.items():
             if kind.name in wanted:
                 record(kind, tools, plan, run)
+        if "fleet" in wanted:
+            write(FLEET, example_fleet(options.study), run)
     if "scaling" in wanted:
         simulated = make_scaling_study(processes=3, label="simulated", name="Simulated: one GPU against two")
         write(SCALING, simulated, run)
@@ -165,6 +172,29 @@ def ship(run: Run, name: str, file: str, run_id: str) -> Run:
     (DATA / file).write_text(run.to_json() + "\n", encoding="utf-8")
     print(analyse(run).verdict.sentence, flush=True)
     return run
+
+
+def example_fleet(budget_s: float) -> FleetStudy:
+    """Measure on this machine what the CPU of the example with a GPU was measured with, and put both together."""
+    there = only(sweep_example("gpu"), (0,))
+    assert there.plan is not None
+    here = sweep(there.plan.model_copy(update={"budget_s": budget_s}))
+    machines = {f"{cores_of(run)} cores": run for run in (here, there)}
+    found = [
+        Found(Path(f"{name}.json"), run.model_copy(update={"id": f"example-fleet-{place}"}), name)
+        for place, (name, run) in enumerate(machines.items())
+    ]
+    study = collect(found)
+    runs = tuple(run.model_copy(update={"environment": _private(run)}) for run in study.runs)
+    return study.model_copy(update={"runs": runs})
+
+
+def cores_of(run: Run) -> int | None:
+    return None if run.environment is None else run.environment.usable_cores
+
+
+def _private(run: Run) -> Environment | None:
+    return None if run.environment is None else private_environment(run.environment)
 
 
 def frontier_plan(budget_s: float) -> FrontierPlan:

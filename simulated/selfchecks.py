@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 
 from core.base.evidence import CardUse, ClockReason, Interference, ProcessUse
-from core.studies.selfcheck.record import SelfCheck
+from core.studies.selfcheck.record import CardFacts, SelfCheck
 from core.studies.selfcheck.run import SLOTS, SelfCheckPlan, run_self_check
 from core.traces.record import PARTS, DeviceTrace, StepParts
 from core.worker.protocol import (
@@ -32,6 +32,7 @@ from simulated.tools import tools_for
 
 REFUSAL = "core.studies.selfcheck.run.refuse_unusable"
 GPU, CPU = Target(device="gpu:0"), Target()
+CARD = "NVIDIA H100 80GB HBM3"
 STEP_MS, SYNC_MS = 10.0, 0.05
 KNOWN_BYTES = 128 * 2**20
 FAULTS = {
@@ -61,6 +62,8 @@ FAULTS = {
     "hot GPU": "card_clock",
     "no rise": "memory",
     "double rise": "memory",
+    "other kernels": "compiled",
+    "faster than the card": "compiled",
     "not compiled": "xla",
     "compiled in pieces": "xla",
     "no cuDNN": "cudnn",
@@ -107,7 +110,9 @@ class Device:
         usual: dict[str, Any] = {"interference": Neighbours(self.fault), "meter": Watched(self.fault)}
         tools = tools_for(self, **usual | changes)
         with patch(REFUSAL, lambda _: ()):  # the real one would inspect this machine's own cards
-            return run_self_check(tools, SelfCheckPlan(self.target))
+            record = run_self_check(tools, SelfCheckPlan(self.target))
+        cards = (CardFacts(name=CARD),) if self.target.is_gpu else ()
+        return record.model_copy(update={"machine": record.machine.model_copy(update={"gpus": cards})})
 
 
 @dataclass
@@ -218,11 +223,23 @@ class CheckedWorker:
             span_ms=profiled * steps, steps_from="host steps", top=(), timeline=(),
             h2d_bytes=steps * (times * self._batch_bytes + 100) if gpu else None,
         )  # fmt: skip
+        if request.slot == SLOTS["clusters"]:
+            trace = self._compiled(trace)
         clock = 3.0 if fault == "steps not of the clock" else 1.0
         return Traced.model_construct(
             batch=request.batch, slot=request.slot, device=trace, profiled_step_ms=clock * profiled,
             unprofiled_step_ms=clock * unprofiled,
         )  # fmt: skip
+
+    def _compiled(self, trace: DeviceTrace) -> DeviceTrace:
+        """Return the trace of the step as XLA compiled it."""
+        share = 0.01 if self._fault == "faster than the card" else 1.0
+        steps = tuple(
+            step.model_copy(update={"compute_ms": share * step.compute_ms, "other_ms": (1 - share) * step.compute_ms})
+            for step in trace.steps
+        )
+        kernels = (120 if self._fault == "other kernels" else 30) * len(steps)
+        return trace.model_copy(update={"steps": steps, "kernels": kernels})
 
     def _examine(self, request: Examine) -> Examined:
         ms: dict[str, tuple[float, ...]] = {}

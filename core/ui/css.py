@@ -20,10 +20,16 @@ button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-da
     h3 { font-size: 1.25rem !important; }
 }
 
+/* A touch screen has no pointer to bring a chart's menu, which would cover the legend: it comes with a tap. */
+@media (hover: none) {
+    .js-plotly-plot:not(.touched) .modebar { opacity: 0; pointer-events: none; }
+}
+
 /* What is measured, above every page, stays in sight. */
 [data-testid=stMainBlockContainer] > [data-testid=stVerticalBlock] > :has(.st-key-running) {
     position: sticky; top: 3.75rem; z-index: 90;
 }
+.st-key-manners { display: none; }
 .st-key-running { padding: 0.25rem 0.75rem; background: light-dark(#F3F6F8, #1A232C); }
 """
 
@@ -56,6 +62,29 @@ def _cut() -> str:
     return "\n".join([*rules, "@media (max-width: 640px) {", *more, "}"])
 
 
+# Streamlit names an icon in a text after its file, which a screen reader would read aloud before the words beside it.
+# Plotly keeps touches from becoming a hover, so the touched chart is marked here.
+_JS = """
+export default function () {
+  const hide = () => document.querySelectorAll('span[role=img][aria-label$=" icon"]').forEach((icon) => {
+    icon.removeAttribute("role"); icon.removeAttribute("aria-label"); icon.setAttribute("aria-hidden", "true")
+  })
+  hide()
+  const touch = (event) => {
+    document.querySelectorAll(".js-plotly-plot.touched").forEach((plot) => plot.classList.remove("touched"))
+    event.target.closest?.(".js-plotly-plot")?.classList.add("touched")
+  }
+  document.addEventListener("touchstart", touch, { capture: true, passive: true })
+  const watch = new MutationObserver(hide)
+  watch.observe(document.body, { childList: true, subtree: true })
+  return () => {
+    watch.disconnect()
+    document.removeEventListener("touchstart", touch, { capture: true })
+  }
+}
+"""
+_MANNERS = st.components.v2.component("breakeven_manners", js=_JS, isolate_styles=False)
+
 STYLE = f"<style>{RULES}{_cut()}</style>"
 MARK = "background: light-dark(#E3EAF0, #24303B); font-weight: 600;"
 IN_GROUP = f"<style>[data-testid=stTopNavSection] {{ {MARK} }}</style>"
@@ -64,3 +93,4 @@ IN_GROUP = f"<style>[data-testid=stTopNavSection] {{ {MARK} }}</style>"
 def apply(in_group: bool) -> None:
     """Insert the style, once on every page; a page ``in_group`` marks the menu's group, as Streamlit marks a page."""
     st.html(STYLE + (IN_GROUP if in_group else ""))
+    _MANNERS(key="manners", data={"icons": "silent"})

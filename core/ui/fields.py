@@ -87,6 +87,13 @@ def of_target(index: int) -> str:
     return f", target {index + 1:d}"
 
 
+def put_target(name: str, target: Target, here: machine.Machine) -> None:
+    """Put a target into the fields of :func:`target_fields`, as far as they offer it."""
+    if target.framework == TENSORFLOW.name and target.device in here.names:
+        for part in ("device", "threads", "precision", "execution"):
+            st.session_state[f"form_{part}_{name}"] = getattr(target, part)
+
+
 def target_fields(name: str, default: Target, here: machine.Machine, of: str = "") -> dict[str, Any]:
     """Draw the choices for a TensorFlow target, with keys that end in ``name`` and labels that end in ``of``."""
     device = device_field(name, default, here, TENSORFLOW, of)

@@ -61,11 +61,20 @@ def _infers(run: Run) -> bool:
 
 
 def carry(page: str) -> SweepPlan | None:
-    """Put the network of the run that was opened last into a page's fields and return its plan, once per run.
+    """Put the network of the run that was opened last into a page's fields and return its plan, once per run."""
+    plan = carried(page)
+    if plan is not None:
+        put_network(plan.workload.network)
+        st.session_state.update(form_mode=plan.workload.mode, form_optimizer=plan.workload.optimizer)
+    return plan
+
+
+def carried(page: str) -> SweepPlan | None:
+    """Return the plan of the run that was opened last, once per page and run.
 
     A network from a file, or one that the user's code builds, stays with its run.
     """
-    run = _last() or registry.newest_own()
+    run = opened()
     if run is None or run.plan is None or st.session_state.get(f"{page}_carried") == run.id:
         return None
     st.session_state[f"{page}_carried"] = run.id
@@ -74,11 +83,12 @@ def carry(page: str) -> SweepPlan | None:
         named = network_from_name(work.network.name)
     except ValueError:
         return None
-    if named != work.network:
-        return None
-    put_network(work.network)
-    st.session_state.update(form_mode=work.mode, form_optimizer=work.optimizer)
-    return run.plan
+    return run.plan if named == work.network else None
+
+
+def opened() -> Run | None:
+    """Return the run that was opened last, else the newest of this machine."""
+    return _last() or registry.newest_own()
 
 
 def choose_target(run: Run, label: str, targets: Sequence[int], default: int, key: str) -> int:

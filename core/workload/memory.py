@@ -16,7 +16,7 @@ from functools import lru_cache
 from core.base.frameworks import Compiled
 from core.networks.families import Network
 from core.workload.execution import expected
-from core.workload.spec import Target, Workload
+from core.workload.spec import Mode, Target, Workload
 
 CONTEXT_BYTES = 655_000_000  # a process with TensorFlow started, nothing built (measured: benchmarks/memory.py)
 _STATE_BYTES = {"sgd": 0, "momentum": 4, "adam": 8}
@@ -43,13 +43,21 @@ class Copies:
     feeding: float
 
 
-# Measured on a CPU with TensorFlow: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured; modes not
-# listed use those of a graph.
+# Measured on a CPU with TensorFlow: benchmarks/memory.py; modes not listed use those of a graph.
 USUAL: dict[Compiled, Copies] = {
     "graph": Copies(19e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
     "eager": Copies(26e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
     "xla": Copies(110e6, 2.0e6, update=0.3, kept=2.1, passing=1.0, feeding=3.0),
 }
+
+
+ON_GPU: dict[Mode, Copies] = {
+    "train": Copies(1e6, 5e4, update=0.3, kept=0.95, passing=0.75, feeding=1.0),
+    "infer": Copies(1e6, 5e4, update=0.0, kept=0.0, passing=1.5, feeding=1.0),
+}
+"""On a GPU with XLA, fitted to its compiler's plans (benchmarks/memory_compiled.py); other modes are assumed to need as
+much as on a CPU, unmeasured.
+"""
 
 
 @dataclass(frozen=True)
@@ -120,8 +128,9 @@ def sizes(network: Network) -> Sizes:
 
 
 def usual_copies(workload: Workload, target: Target) -> Copies:
-    """Return the measured copies for the target's expected execution mode; a graph's if that mode was not measured."""
-    return USUAL.get(expected(workload.network, target).execution, USUAL["graph"])
+    """Return the copies for the target's expected execution mode; a graph's if that mode was not measured."""
+    execution = expected(workload.network, target).execution
+    return ON_GPU[workload.mode] if target.is_gpu and execution == "xla" else USUAL.get(execution, USUAL["graph"])
 
 
 def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copies | None = None) -> MemoryEstimate:

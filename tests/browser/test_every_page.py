@@ -147,3 +147,12 @@ def test_a_phone_shows_a_page_without_scrolling_sideways_or_covered_words(
                 assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1, text.text_content()
                 assert box["y"] >= frame["y"] - 1, text.text_content()
                 assert box["y"] + box["height"] <= frame["y"] + frame["height"] + 1, text.text_content()
+
+
+def test_a_charts_menu_comes_with_a_tap_and_icons_are_silent(opened: Callable[..., Any]) -> None:
+    page = opened("crossover", (390, 844), has_touch=True, is_mobile=True)
+    menu_of = page.locator(".js-plotly-plot .modebar").first
+    assert menu_of.evaluate("e => getComputedStyle(e).opacity") == "0", "it would cover the legend"
+    page.locator(".js-plotly-plot").first.tap()
+    expect(menu_of).to_have_css("opacity", "1")
+    assert " icon" not in page.locator("[data-testid=stMain]").aria_snapshot()

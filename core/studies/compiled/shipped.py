@@ -9,8 +9,11 @@ from pathlib import Path
 
 from core.base.frameworks import Precision
 from core.base.schema import UserError
-from core.studies.compiled.record import CompileStudy
-from core.workload.spec import Workload
+from core.hardware.catalogue import UnknownGpu, catalogue, find_gpu
+from core.studies.compiled.answer import CardStep, compile_answer
+from core.studies.compiled.record import PRECISIONS, CompileStudy
+from core.workload.execution import resolved
+from core.workload.spec import Target, Workload
 
 FOLDER = Path(__file__).parents[2] / "data" / "compiled"
 """Made by ``python -m benchmarks.record_compiled``."""
@@ -45,3 +48,23 @@ def study_of(
             if len(wanted & known) > most:
                 best, most = study, len(wanted & known)
     return best
+
+
+def compiled_steps(
+    workload: Workload, target: Target, gpu: str, others: Iterable[CompileStudy] = ()
+) -> tuple[CardStep, ...]:
+    """Return the compiled facts of a target's steps on a card, which may have the driver's name for it.
+
+    Returns none if XLA does not compile them, the card is unknown, or nothing was compiled for it.
+    """
+    target = resolved(workload, target)
+    if not target.is_gpu or target.execution != "xla" or target.precision not in PRECISIONS:
+        return ()
+    try:
+        card = find_gpu(gpu, catalogue()).name
+    except UnknownGpu:
+        return ()
+    study = study_of(workload, target.precision, (card,), others)
+    if study is None:
+        return ()
+    return next((each.steps for each in compile_answer(study).cards if each.spec.name == card), ())

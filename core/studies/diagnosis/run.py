@@ -18,6 +18,7 @@ from core.rounds.run import Run
 from core.studies.diagnosis.answer import NO_CROSSOVER, best_arms, compared, is_behind
 from core.studies.diagnosis.record import Diagnosis, Rerun
 from core.studies.diagnosis.remedies import arms_for, with_remedy
+from core.studies.experiment.record import Experiment
 from core.studies.experiment.run import ExperimentPlan, measure_arms
 from core.studies.progress import Progress
 from core.studies.runner import NullRecorder, StudyFailed, StudyTools
@@ -77,7 +78,7 @@ class DiagnosisPlan:
 def run_diagnosis(tools: StudyTools, plan: DiagnosisPlan) -> Diagnosis:
     """Measure a diagnosis within the budget. Raises StudyFailed."""
     run, begin_s = plan.run, tools.clock.now_s()
-    tools = _by_the_whole(tools, begin_s, plan.budget_s)
+    tools = _by_the_whole(tools, begin_s, plan)
     tried = try_remedies(tools, run, plan.target, plan.batch, EXPERIMENT_SHARE * plan.budget_s)
     reruns, why = _rerun_helping(tools, run, tried, begin_s + plan.budget_s)
     took_s = tools.clock.now_s() - begin_s
@@ -85,13 +86,15 @@ def run_diagnosis(tools: StudyTools, plan: DiagnosisPlan) -> Diagnosis:
     return tried.model_copy(update={"experiment": whole, "reruns": reruns, "skipped": tried.skipped | why})
 
 
-def _by_the_whole(tools: StudyTools, begin_s: float, budget_s: float) -> StudyTools:
-    """Return tools that report time against the whole budget: each part of a diagnosis knows only its own."""
+def _by_the_whole(tools: StudyTools, begin_s: float, plan: DiagnosisPlan) -> StudyTools:
+    """Return tools that report the whole diagnosis so far and time against its budget: each part knows only its own."""
 
     def report(progress: Progress) -> None:
-        elapsed_s = tools.clock.now_s() - begin_s
-        left_s = max(0.0, budget_s - elapsed_s)
-        tools.report(replace(progress, elapsed_s=elapsed_s, remaining_s=left_s, record=None, answer=None))
+        elapsed_s, record = tools.clock.now_s() - begin_s, None
+        left_s = max(0.0, plan.budget_s - elapsed_s)
+        if isinstance(progress.record, Experiment):
+            record = Diagnosis(run_id=plan.run.id, target=plan.target, batch=plan.batch, experiment=progress.record)
+        tools.report(replace(progress, elapsed_s=elapsed_s, remaining_s=left_s, record=record, answer=None))
 
     return replace(tools, report=report)
 

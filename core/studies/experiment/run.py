@@ -84,6 +84,8 @@ class _Runner(StudyRunner):
             while whole < MAX_STARTS and not self._is_enough(starts, whole):
                 whole += self._one_start(starts, whole)
                 starts += 1
+                if self._rounds:
+                    self._tell("Starting again", self._experiment("finished"))
         except Cancelled:
             status = self.tools.stopped_as
         except _NoFirstArm:
@@ -235,8 +237,8 @@ class _Runner(StudyRunner):
         if arm == 0:
             raise _NoFirstArm
 
-    def _tell(self, activity: str) -> None:
-        self.tell("measuring", activity, len(self._measured | set(self._outcomes)), len(self._plan.arms))
+    def _tell(self, activity: str, so_far: Experiment | None = None) -> None:
+        self.tell("measuring", activity, len(self._measured | set(self._outcomes)), len(self._plan.arms), so_far)
 
     def _warnings(self) -> tuple[Warning, ...]:
         """Return the warnings, including one if the reference failed after some rounds."""

@@ -19,6 +19,7 @@ FLEET: Kind[FleetPlan, FleetStudy, FleetAnswer] = Kind(
     title="Fleet run",
     parts="Its machines’ runs",
     record=FleetStudy,
+    example="example_fleet.json",
     describe=_describe,
     run=measure_fleet,
     check=check_fleet,

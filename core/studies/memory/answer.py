@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from core.analysis.statistics import normal_quantile
 from core.base.evidence import Environment
 from core.base.numbers import byte_size, counted, percent
-from core.studies.memory.forecast import Forecast, forecast, same_machine
+from core.studies.compiled.record import CompileStudy
+from core.studies.memory.forecast import Forecast, forecast, planned_bytes, same_machine
 from core.studies.memory.record import MemoryStudy, Probe
 from core.workload.memory import MemoryEstimate, estimate_bytes
 from core.workload.names import full_name
@@ -108,12 +109,15 @@ def predict_memory(
     limit_bytes: int,
     earlier: Sequence[MemoryStudy] = (),
     environment: Environment | None = None,
+    compiled: Iterable[CompileStudy] = (),
 ) -> MemoryPrediction:
     """Predict the largest batch that fits and the peak at every batch, from the model and the studies of this machine.
 
-    With ``environment`` only ``earlier`` studies of that machine count.
+    With ``environment`` only ``earlier`` studies of that machine count. For its GPU the compiler's plan counts where
+    nothing of the workload was measured, from ``compiled`` studies or those that ship.
     """
-    ahead = forecast(workload, target, same_machine(earlier, environment))
+    planned = planned_bytes(workload, target, environment, compiled)
+    ahead = forecast(workload, target, same_machine(earlier, environment), planned=planned)
     return _prediction(ahead, limit_bytes)
 
 
@@ -188,6 +192,11 @@ def _prediction(ahead: Forecast, limit_bytes: int) -> MemoryPrediction:
 
 def _basis(ahead: Forecast) -> str:
     model = ahead.model
+    if ahead.own_sd:
+        return (
+            f"Predicted from the compiler's plan of {counted(len(ahead.own), 'batch size')}, not tuned; libraries and "
+            "what else lives on the card come on top."
+        )
     if not model.peaks:
         return "Predicted from the model alone; nothing like it was measured on this machine so far."
     other = f"{model.peaks} measured peaks of {counted(model.workloads, 'workload')}"

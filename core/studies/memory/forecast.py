@@ -11,7 +11,7 @@ shared by near ones), so that the prediction is nearly certain beside a measured
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,8 @@ import numpy as np
 from core.analysis.numerics import bisect_whole, levenberg_marquardt, with_differences
 from core.analysis.statistics import Array, t_quantile
 from core.base.evidence import Environment
+from core.studies.compiled.record import CompileStudy
+from core.studies.compiled.shipped import compiled_steps
 from core.studies.memory.record import MemoryStudy, Probe
 from core.workload.execution import expected
 from core.workload.memory import CONTEXT_BYTES, Copies, estimate_bytes, usual_copies
@@ -32,10 +34,15 @@ PRIOR_SD = np.array([0.5, 0.5, 0.25, 0.5, 0.2])  # sd of their logs: the usual c
 USUAL_SD, USUAL_WEIGHT = 0.2, 4
 # scatter of one peak: between processes, and small costs in no part (measured: likewise)
 NOISE_SHARE, NOISE_BYTES = 0.02, 15e6
+BLOCK_BYTES = 1e6
 SHARED, REACH_OCTAVES = 0.7, 3.0  # a workload's error at two batches: the common share, and the reach of the rest
 MOST_WORKLOADS, FOLDS = 36, 6  # enough to estimate five copies and a spread well, and fitted in a fraction of a second
 SETTLED = 1e-4  # negligible step of the fit's logs
 MIN_ADDED_BYTES = 1e6
+PLAN_SD = 0.1
+"""Standard deviation of the log of a GPU's peak over its compiler's plan, common to all batches: libraries' workspaces
+and fragmentation are in no plan. Assumed; no GPU was held against it yet.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,18 @@ def _peaks(workload: Workload, target: Target, probes: Iterable[Probe]) -> Itera
             yield Peak(workload, target, probe.batch, added_bytes)
 
 
+def planned_bytes(
+    workload: Workload, target: Target, environment: Environment | None, compiled: Iterable[CompileStudy] = ()
+) -> dict[int, int]:
+    """Return the memory of a step by batch as XLA plans it for the target's GPU; empty for CPUs and unknown steps.
+
+    ``compiled`` are studies besides those that ship.
+    """
+    cards = () if environment is None or target.on_cpu else environment.gpus[min(target.gpus) :]
+    steps = compiled_steps(workload, target, cards[0].name, compiled) if cards and target.replicas == 1 else ()
+    return {step.batch: step.program.memory_bytes for step in steps}
+
+
 def context_bytes(studies: Sequence[MemoryStudy], target: Target) -> int:
     """Return the framework's own memory on a target: the median over studies, else the usual for a CPU and 0 for a GPU
     (whose allocator holds nothing before a model is built).
@@ -139,7 +158,7 @@ def _copies(groups: Sequence[Sequence[Peak]], usual: Copies) -> Copies:
         return usual
     weights = np.array(
         [
-            1 / math.sqrt(len(group) * USUAL_SD**2 + NOISE_SHARE**2 + (NOISE_BYTES / peak.added_bytes) ** 2)
+            1 / math.sqrt(len(group) * USUAL_SD**2 + noise_variance(peak.target, peak.added_bytes))
             for group in groups
             for peak in group
         ]
@@ -151,6 +170,11 @@ def _copies(groups: Sequence[Sequence[Peak]], usual: Copies) -> Copies:
 
     fit = levenberg_marquardt(with_differences(residuals), np.zeros(len(FREE)), tolerance=SETTLED)
     return _scaled(usual, fit.parameters)
+
+
+def noise_variance(target: Target, size: float) -> float:
+    """Return the variance of the log of one peak; a GPU's allocator counts whole blocks, no process around them."""
+    return NOISE_SHARE**2 + ((NOISE_BYTES if target.on_cpu else BLOCK_BYTES) / size) ** 2
 
 
 def _softened(values: Array) -> Array:
@@ -179,21 +203,24 @@ def _log_error(peak: Peak, copies: Copies) -> float:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predicted peaks of one workload on one target by batch, including the framework's own memory."""
+    """Predicted peaks of one workload on one target by batch, including the framework's own memory.
+
+    ``own`` are peaks of this workload, whose logs share an error of ``own_sd``.
+    """
 
     workload: Workload
     target: Target
     model: Model
     context_bytes: int
     own: tuple[Peak, ...] = ()
+    own_sd: float = 0.0
 
     def at(self, batch: int) -> Bounds:
         """Return the predicted peak at a batch."""
         modelled = self.modelled(batch)
         shift, variance = self._learnt(batch)
         middle = modelled * math.exp(shift)
-        noise = NOISE_SHARE**2 + (NOISE_BYTES / middle) ** 2
-        reach = t_quantile(0.975, self.model.df) * math.sqrt(variance + noise)
+        reach = t_quantile(0.975, self.model.df) * math.sqrt(variance + noise_variance(self.target, middle))
         base = self.context_bytes
         return Bounds(base + middle, base + middle * math.exp(-reach), base + middle * math.exp(reach))
 
@@ -217,11 +244,12 @@ class Forecast:
         batches = np.log2([peak.batch for peak in self.own])
         modelled = np.array([self.modelled(peak.batch) for peak in self.own])
         seen = np.log([peak.added_bytes for peak in self.own]) - np.log(modelled)
-        between = prior * _likeness(batches[:, None] - batches[None, :])
-        between += np.diag([NOISE_SHARE**2 + (NOISE_BYTES / peak.added_bytes) ** 2 for peak in self.own])
-        here = prior * _likeness(batches - math.log2(batch))
+        level = 1.0 if self.own_sd else 0.0  # a plan decides the level, whatever the model says
+        between = level + prior * _likeness(batches[:, None] - batches[None, :])
+        between += self.own_sd**2 + np.diag([noise_variance(self.target, peak.added_bytes) for peak in self.own])
+        here = level + prior * _likeness(batches - math.log2(batch))
         gain = np.linalg.solve(between, here)
-        return float(gain @ seen), max(0.0, float(prior - gain @ here))
+        return float(gain @ seen), max(0.0, float(level + prior - gain @ here))
 
 
 def _likeness(octaves: Array) -> Array:
@@ -242,12 +270,23 @@ def _largest(fits: Callable[[int], bool]) -> int:
 
 
 def forecast(
-    workload: Workload, target: Target, studies: Sequence[MemoryStudy] = (), probes: Sequence[Probe] = ()
+    workload: Workload,
+    target: Target,
+    studies: Sequence[MemoryStudy] = (),
+    probes: Sequence[Probe] = (),
+    planned: Mapping[int, int] | None = None,
 ) -> Forecast:
-    """Forecast from a machine's studies, and from probes of this very workload and target that were just made."""
+    """Forecast from a machine's studies, and from probes of this very workload and target that were just made.
+
+    Where nothing of this workload was measured, ``planned`` counts: bytes by batch in a compiler's plans of its steps.
+    """
     known = peaks(studies)
     own = [peak for peak in known if (peak.workload, peak.target) == (workload, target)]
     baselines = [probe.baseline_bytes for probe in probes if probe.baseline_bytes is not None]
     context = baselines[-1] if baselines else context_bytes(studies, target)
     own += _peaks(workload, target, probes)
-    return Forecast(workload, target, fit_model(known, workload, target), context, tuple(own))
+    model = fit_model(known, workload, target)
+    if planned and not own:
+        plans = tuple(Peak(workload, target, batch, float(size)) for batch, size in planned.items())
+        return Forecast(workload, target, model, context, plans, PLAN_SD)
+    return Forecast(workload, target, model, context, tuple(own))

@@ -17,7 +17,7 @@ from core.machine.cgroup import Killed
 from core.machine.environment import available_memory_bytes, resources
 from core.machine.nvml import free_gpu_bytes
 from core.studies.deadlines import first_prepare_s
-from core.studies.memory.forecast import Bounds, Forecast, forecast, same_machine
+from core.studies.memory.forecast import Bounds, Forecast, forecast, planned_bytes, same_machine
 from core.studies.memory.record import MIN_LIMIT_BYTES, MemoryPlan, MemoryStudy, Probe
 from core.studies.progress import Phase
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, cut_short
@@ -121,6 +121,7 @@ class _Search(StudyRunner):
         self._plan, self._available_bytes, self._free_gpu = search.plan, available_bytes, free_gpu
         self._unseen = False
         self._earlier = same_machine(search.earlier, self.environment)
+        self._planned = planned_bytes(search.plan.workload, search.plan.target, self.environment)
         self._probes: list[Probe] = []
 
     def run(self) -> MemoryStudy:
@@ -142,7 +143,7 @@ class _Search(StudyRunner):
 
     def _search(self) -> None:
         while len(self._probes) < MOST_PROBES:
-            ahead = forecast(self._plan.workload, self._plan.target, self._earlier, self._probes)
+            ahead = forecast(self._plan.workload, self._plan.target, self._earlier, self._probes, self._planned)
             batch = next_batch(ahead, self._plan.limit_bytes, self._probes)
             if batch is None or not self._affordable(batch):
                 return

@@ -17,12 +17,16 @@ import numpy as np
 from core.analysis.statistics import bounded_median
 from core.base.evidence import SLOWDOWNS, mean_of
 from core.base.numbers import byte_size, counted, duration, number, percent
+from core.networks.families import network_from_name
 from core.rounds.answer.card_use import REASON_WORDS
 from core.rounds.answer.reliability import BUSY_PCT, STEAL_PCT
+from core.studies.compiled.shipped import compiled_steps
+from core.studies.compiled.traced import expected_kernels
 from core.studies.resolution.answer import EQUIVALENT
 from core.studies.selfcheck.record import Part, SelfCheck, TraceReading
 from core.traces.record import TRUSTED_RATIO
 from core.worker.timing import MAX_CLOCK_SHARE
+from core.workload.spec import Workload
 
 Status = Literal["holds", "fails", "unseen"]
 WORDS: dict[Status, str] = {"holds": "holds", "fails": "fails", "unseen": "cannot be seen here"}
@@ -348,6 +352,35 @@ def _xla(record: SelfCheck) -> Finding | None:
     )  # fmt: skip
 
 
+def _compiled(record: SelfCheck) -> Finding | None:
+    """Compare kernels and computing time of the step compiled by XLA with those of the program compiled elsewhere."""
+    read, target = record.readings, record.target
+    if not target.is_gpu:
+        return Finding("unseen", "", "Kernels are compiled for GPUs.")
+    if read.xla_trace is None or read.cell is None:
+        return None
+    names = [gpu.name for gpu in record.machine.gpus][target.gpus[0] :]
+    target = target.model_copy(update={"execution": "xla"})
+    try:
+        workload = Workload(network=network_from_name(read.cell.network))
+    except ValueError:  # a file of any origin
+        names = []
+    known = compiled_steps(workload, target, names[0]) if names else ()
+    if (step := next((step for step in known if step.batch == read.cell.batch), None)) is None:
+        return Finding("unseen", "", "No compiled step of this GPU ships with Breakeven.")
+    trace, (low, high) = read.xla_trace, expected_kernels(step, target)
+    kernels, compute_ms = trace.kernels / trace.steps, trace.compute_ms / trace.steps
+    figure = (
+        f"{number(kernels)} kernels per step where {low} to {high} are due; {duration(compute_ms / 1000)}, at least "
+        f"{duration(step.floor_ms / 1000)}"
+    )
+    return _yes(
+        low <= kernels <= high and compute_ms >= step.floor_ms, figure,
+        "XLA runs as many kernels as it compiles for this card elsewhere, and none faster than the card's rates allow.",
+        "XLA runs other kernels than it compiles for this card elsewhere: what is compiled without a card is not this.",
+    )  # fmt: skip
+
+
 def _cudnn(record: SelfCheck) -> Finding | None:
     lines = record.readings.recurrent
     if lines is None:
@@ -392,6 +425,7 @@ CHECKS: dict[str, tuple[str, Part | None, Callable[[SelfCheck], Finding | None]]
     "card_clock": ("Nothing slows the GPU", None, _card_clock),
     "memory": ("The memory peak is the framework’s", "memory", _memory),
     "xla": ("XLA really compiles", "clusters", _xla),
+    "compiled": ("Kernels as they were compiled without the card", "clusters", _compiled),
     "cudnn": ("cuDNN is really used", "recurrent", _cudnn),
     "equal": ("Equal targets come out equal", "equal", _equal),
 }

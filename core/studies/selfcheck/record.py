@@ -203,7 +203,8 @@ class Readings(Frozen):
     """Readings of a self-check; None or empty if ``missing`` has the reason.
 
     ``lost`` is the reason a worker did not start or ended by itself, ``misplaced`` the place where the step ran
-    instead, ``card`` the GPU's activity during the computations of ``factor``.
+    instead, ``card`` the GPU's activity during the computations of ``factor``, ``xla_trace`` the step compiled by XLA
+    on a GPU.
     """
 
     startup_s: Some | None = None
@@ -217,6 +218,7 @@ class Readings(Frozen):
     host_trace: TraceReading | None = None
     memory: Memory | None = None
     clusters: Clusters | None = None
+    xla_trace: TraceReading | None = None
     recurrent: Lines | None = None
     equal: Equal | None = None
     disturbances: Annotated[tuple[Disturbance, ...], Field(max_length=MAX_SAMPLES)] = ()

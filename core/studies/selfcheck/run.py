@@ -287,6 +287,8 @@ class _Runner(StudyRunner):
 
     def _clusters(self, worker: Worker) -> Clusters:
         self._prepare(worker, "clusters", "xla")
+        if self.target.is_gpu:
+            self.readings["xla_trace"] = self._traced(worker, "clusters")
         return Clusters(**self._examine(worker, "clusters", "clusters", self.traced_steps).counts)
 
     def _recurrent(self, worker: Worker) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from core.figures.marks import FAILED_WORDS
 from core.rounds.answer.analyse import cell_statistics
 from core.rounds.answer.answer import CellStats
 from core.rounds.run import Run
+from core.studies.compiled.traced import TracedStep, traced_steps
 from core.studies.validation.record import Prediction, Predictions, ValidationStudy
 from core.workload.spec import Workload
 
@@ -89,12 +90,13 @@ class Validation:
     """Every step and its agreement with the predictions.
 
     ``first``: with the predictions written before any block was measured; ``again``: with those made for the measured
-    host, None if it was not measured.
+    host, None if it was not measured. ``traced`` are the traced steps whose compiled facts for this card ship.
     """
 
     steps: tuple[Checked, ...]
     first: Agreement
     again: Agreement | None
+    traced: tuple[TracedStep, ...] = ()
 
 
 def validation(study: ValidationStudy) -> Validation:
@@ -111,7 +113,8 @@ def validation(study: ValidationStudy) -> Validation:
             f"written at {study.predictions.written_at}."
         )
     again = None if study.again is None else agreement(checked(study, study.again))
-    return Validation(steps, first, again)
+    traced = tuple(step for run in study.sweeps for step in traced_steps(run, study.card))
+    return Validation(steps, first, again, traced)
 
 
 def checked(study: ValidationStudy, predictions: Predictions) -> tuple[Checked, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from core.base.evidence import note_lines
 from core.base.numbers import counted, duration, moment, number, percent, table
 from core.base.text import in_lines
+from core.studies.compiled.traced import TRACED_COLUMNS, agreement_sentence, traced_data, traced_row
 from core.studies.selfcheck.checks import run_checks
 from core.studies.selfcheck.export import summary
 from core.studies.validation.answer import Agreement, Checked, Validation
@@ -52,6 +53,8 @@ def lines(study: ValidationStudy, answer: Validation) -> list[str]:
             f"With the host as it was measured here (predicted {moment(study.again.written_at)}, before the first "
             f"sweep): {inside_sentence(answer.again)} {factor_sentence(answer.again)}"
         )
+    if answer.traced:
+        sentences.append(agreement_sentence(answer.traced))
     if study.selfcheck is not None:
         sentences.append(summary(study.selfcheck, run_checks(study.selfcheck)))
     return sentences
@@ -78,6 +81,8 @@ def validation_text(study: ValidationStudy, answer: Validation) -> str:
     rounds = sum(len(run.rounds) for run in study.sweeps)
     traced = sum(len(run.traces) for run in study.sweeps)
     output = [*lines(study, answer), "", *table(COLUMNS, map(row, answer.steps)), ""]
+    if answer.traced:
+        output += [*table(TRACED_COLUMNS, map(traced_row, answer.traced)), ""]
     output.append(
         f"Predicted steps are modelled (errors of {study.predictions.errors_dated}); the others are {study.label}: "
         f"{counted(len(study.sweeps), 'sweep')}, {counted(rounds, 'round')}, {counted(traced, 'trace')} in "
@@ -97,6 +102,7 @@ def validation_data(study: ValidationStudy, answer: Validation) -> dict[str, Any
         "first": asdict(answer.first),
         "again": None if answer.again is None else asdict(answer.again),
         "steps": [_step_data(step) for step in answer.steps],
+        "traced": [traced_data(step) for step in answer.traced],
         "record": study.model_dump(mode="json"),
     }
 

@@ -15,6 +15,7 @@ from core.rounds.plan import target_of_plan
 from core.rounds.run import Run
 from core.studies.batch.answer import batch_answer, limit_of
 from core.studies.batch.shapes import BatchAnswer, MemoryLimit, Price
+from core.studies.compiled.kind import COMPILED
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, memory_answer, predict_memory
 from core.studies.memory.forecast import same_machine
 from core.studies.memory.kind import MEMORY
@@ -120,7 +121,11 @@ def memory_studies() -> tuple[MemoryStudy, ...]:
 
 def memory_key() -> tuple[str, ...]:
     """Return a value that changes whenever :func:`memory_studies` would."""
-    return tuple(summary.id for summary in registry.summaries(MEMORY.name))
+    return _ids(MEMORY.name)
+
+
+def _ids(kind: str) -> tuple[str, ...]:
+    return tuple(summary.id for summary in registry.summaries(kind))
 
 
 def prediction_of(run: Run, target: int, limit_bytes: int) -> MemoryPrediction:
@@ -128,8 +133,10 @@ def prediction_of(run: Run, target: int, limit_bytes: int) -> MemoryPrediction:
     assert run.plan is not None
     workload, chosen = run.plan.workload, run.plan.targets[target]
     return registry.once(
-        ("prediction", memory_key(), run.id, target, limit_bytes),
-        lambda: predict_memory(workload, chosen, limit_bytes, memory_studies(), run.environment),
+        ("prediction", memory_key(), _ids(COMPILED.name), run.id, target, limit_bytes),
+        lambda: predict_memory(
+            workload, chosen, limit_bytes, memory_studies(), run.environment, registry.readable(COMPILED.name).values()
+        ),
     )
 
 

@@ -17,9 +17,10 @@ from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.diagnosis.remedies import REMEDIES, arms_for, family
 from core.studies.diagnosis.run import DiagnosisPlan, default_batch, default_target
-from core.ui import frame, machine, navigation, registry, shown_run
+from core.ui import frame, machine, navigation, news, registry, shown_run
 from core.ui.checks import Checks
 from core.ui.diagnosis.result import Parts
+from core.ui.diagnosis.result import so_far as result_so_far
 from core.ui.places import Places
 from core.ui.study_page import StudyPage, takes
 from core.ui.tables import static_table
@@ -40,7 +41,14 @@ def show(run: Run) -> None:
     def result(study_id: str, diagnosis: Diagnosis, head: DeltaGenerator) -> None:
         frame.show_parts(QUESTION, partial(Parts, run, study_id, diagnosis), head, run.name)
 
-    PAGE.frame(QUESTION, partial(form, run, answer), result, partial(before, run), run_id=run.id, subject=run.name)
+    def so_far() -> None:
+        running = PAGE.running()
+        result_so_far(run, None if running is None else running.record)
+
+    PAGE.frame(
+        QUESTION, partial(form, run, answer), result, partial(before, run),
+        partial(news.redrawn, "diagnosis", so_far, changes=False), run_id=run.id, subject=run.name,
+    )  # fmt: skip
     if not st.context.is_embedded:
         navigation.link("crossover", run=run.id)
     elif not requested and not registry.studies(DIAGNOSIS, run.id):

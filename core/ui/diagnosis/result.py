@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
@@ -88,6 +89,23 @@ class Parts:
         drawn = measured_findings(self._answer)
         figure = partial(diagnosis_figure, self._run, self._diagnosis, self._answer) if drawn else None
         share.panel(name, query, study_files(name, data, text=text, figure=figure, rows=itemgetter("findings")))
+
+
+def so_far(run: Run, diagnosis: Diagnosis | None) -> None:
+    """Draw the gains of a running diagnosis, without a claim: those come when it ends."""
+    if diagnosis is None or diagnosis.run_id != run.id:
+        return
+    answer = diagnose(run, diagnosis)
+    open_yet = tuple(replace(f, judgement="unclear") if f.gain is not None else f for f in answer.findings)
+    answer = replace(answer, findings=open_yet, warnings=())
+    if not any(finding.low is not None for finding in measured_findings(answer)):
+        return
+    starts = counted(_starts(diagnosis), "start")
+    charts.show(
+        "diagnosis-live", partial(diagnosis_figure, run, diagnosis, answer), f"Gains after {starts} of the workers.",
+        f"{run.id}-diagnosis-so-far", border=False,
+    )  # fmt: skip
+    st.caption(f"After {starts} of the workers. What helps is said when the diagnosis ends.")
 
 
 def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:

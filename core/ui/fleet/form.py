@@ -20,7 +20,7 @@ from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import FleetPlan, FleetStudy, labels
 from core.studies.fleet.run import RAY_ADDRESS
 from core.studies.registry import read_any
-from core.ui import registry
+from core.ui import registry, shown_run
 from core.ui.navigation import link
 from core.ui.places import Places
 from core.ui.study_page import StudyPage
@@ -59,8 +59,12 @@ def _start(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, address: st
         return None
     names = {run.id: run.name for run in runs}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        run_id = st.selectbox("Sweep to repeat on each machine", list(names), key="fleet_plan", width=420,
-                              format_func=lambda key: clean(names[key]))  # fmt: skip
+        opened = shown_run.opened()
+        run_id = st.selectbox(
+            "Sweep to repeat on each machine", list(names), key="fleet_plan", width=420,
+            index=list(names).index(opened.id) if opened is not None and opened.id in names else 0,
+            format_func=lambda key: clean(names[key]),
+        )  # fmt: skip
         way = st.segmented_control("Machines", [EVERY, EACH, LABELS], default=EVERY, required=True, key="fleet_way")
     label, lines = None, ""
     if way == EACH:

@@ -15,7 +15,7 @@ from core.base.evidence import MAX_TARGETS
 from core.base.numbers import counted, duration, moment
 from core.base.schema import MAX_PER_HOUR, UserError
 from core.base.text import clean, sentence_case
-from core.rounds.answer.condensed import CondensedRun
+from core.rounds.answer.condensed import CondensedRun, condense
 from core.studies.fleet.answer import FleetAnswer, answer_of
 from core.studies.fleet.export import fleet_data, machines_csv
 from core.studies.fleet.figures import cost_figure, drawn, speed_up_figure, throughput_figure
@@ -111,12 +111,13 @@ def summary(machines: tuple[FleetMachine, ...]) -> str:
 
 def machines_table(study: FleetStudy, curves: Mapping[str, CondensedRun]) -> pd.DataFrame:
     """Return one row per machine, unfinished ones first."""
-    rows = [_row(machine, curves.get(machine.run_id or "")) for machine in study.machines]
+    rows = [_row(machine, curves.get(machine.run_id or ""), bool(study.runs)) for machine in study.machines]
     table = pd.DataFrame(rows, columns=["machine", "state", "why", "hardware", "labels", "rounds", "time", "run"])
     return table.sort_values("state", key=lambda states: states == "Finished", kind="stable")
 
 
-def _row(machine: FleetMachine, run: CondensedRun | None) -> dict[str, object]:
+def _row(machine: FleetMachine, run: CondensedRun | None, is_apart: bool) -> dict[str, object]:
+    """Return a machine's row; of a study whose runs are ``apart`` from the store none can be opened."""
     again = f" ({machine.starts} starts)" if machine.starts > 1 else ""
     return {
         "machine": machine.name,
@@ -126,7 +127,7 @@ def _row(machine: FleetMachine, run: CondensedRun | None) -> dict[str, object]:
         "labels": ", ".join(f"{name}={value}" for name, value in machine.labels.items() if not name.startswith(OF_RAY)),
         "rounds": machine.rounds if run is None else run.rounds,
         "time": "" if run is None else duration(run.elapsed_s),
-        "run": None if machine.run_id is None else f"/crossover?run={machine.run_id}",
+        "run": None if machine.run_id is None or is_apart else f"/crossover?run={machine.run_id}",
     }
 
 
@@ -201,6 +202,8 @@ def asked(study: FleetStudy, compared: tuple[str, ...]) -> Asked:
 
 def curves_of(study: FleetStudy) -> Mapping[str, CondensedRun]:
     """Return the condensed runs of the machines that have ended, as far as they are available."""
+    if study.runs:  # the shipped example is not in the store
+        return {run.id: condense(run) for run in study.runs}
     ids = [machine.run_id for machine in study.machines if machine.run_id is not None and machine.state in ENDED]
     return registry.engine().store.curves(ids, registry.MADE_AT_ONCE)
 

@@ -9,13 +9,14 @@ import streamlit as st
 from core.base.fields import fields_of
 from core.base.numbers import counted, duration
 from core.networks.families import families
+from core.rounds.plan import SweepPlan
 from core.studies.frontier.record import AXES, Axis, FrontierPlan, growing_families
 from core.studies.frontier.run import BLOCK_S, FIRST_SETUP_S, ROUNDS
-from core.ui import machine
-from core.ui.fields import mode_fields, two_targets
-from core.ui.frontier.draft import AxisRange, axis_choice, axis_fields, build_plan, fixed_choices
+from core.ui import machine, shown_run
+from core.ui.fields import mode_fields, put_target, two_targets
+from core.ui.frontier.draft import AxisRange, axis_choice, axis_fields, build_plan, fixed_choices, usual_range
 from core.ui.frontier.page import PAGE
-from core.ui.network_form import FIRST_FAMILY, size_fields
+from core.ui.network_form import FIRST_FAMILY, family_of, size_fields
 from core.ui.places import KEEP, Places
 from core.ui.study_page import takes
 from core.ui.words import plain
@@ -29,6 +30,8 @@ def show(busy: str | None, top: Any) -> FrontierPlan | None:
     here = machine.devices()
     wrong = Places()
     machine.gpu_notice(here)
+    if (plan := shown_run.carried("frontier")) is not None:
+        _take(plan, here)
     family, sizes = _network(wrong)
     ranges, below = _ranges(family, wrong)
     mode, optimizer = mode_fields("frontier", families()[family].trains)
@@ -46,6 +49,26 @@ def show(busy: str | None, top: Any) -> FrontierPlan | None:
     with top:
         PAGE.form_button(outcome, busy, _says)
     return outcome.plan
+
+
+def _take(plan: SweepPlan, here: machine.Machine) -> None:
+    """Put a run's network, mode and targets into the fields, and its middle batch as the operating point.
+
+    A network without depth and width leaves the fields as they are, a point outside the usual ranges is none.
+    """
+    network, work, state = plan.workload.network, plan.workload, st.session_state
+    family, sizes = family_of(network), network.as_choices()
+    if family not in growing_families() or sizes is None:
+        return
+    state.update(frontier_family=family, frontier_mode=work.mode, frontier_optimizer=work.optimizer)
+    for choice in fixed_choices(family):
+        state[f"form_frontier_{family}_{choice.name}"] = sizes[choice.name]
+    point = {"depth": sizes["depth"], "width": sizes["width"], "batch": plan.batches[len(plan.batches) // 2]}
+    ranges = {axis: usual_range(family, axis) for axis in AXES}
+    if all((ranges[axis].low or 0) <= point[axis] <= (ranges[axis].high or 0) for axis in AXES):
+        state.update({f"frontier_{family}_point_{axis}": point[axis] for axis in AXES})
+    for index, target in enumerate(plan.targets[:2] if len(plan.targets) > 1 else ()):
+        put_target(f"frontier_{index}", target, here)
 
 
 def _network(wrong: Places) -> tuple[str, dict[str, int | None]]:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from core.base.schema import UserError
+from core.studies.compiled.traced import TRACED_COLUMNS, traced_row
 from core.studies.validation.answer import validation
 from core.studies.validation.export import COLUMNS, lines, row, validation_data
 from core.studies.validation.figures import validation_figure
@@ -51,4 +52,8 @@ def show() -> None:
                 f"Measured over predicted step time. {headline}", f"validation-{study_id}", (study_id,))  # fmt: skip
     table = pd.DataFrame([row(step) for step in answer.steps], columns=list(COLUMNS))
     st.dataframe(cleaned(table), hide_index=True)
+    if answer.traced:
+        st.markdown("**Kernels traced here, and compiled without the card**")
+        traced = pd.DataFrame([traced_row(step) for step in answer.traced], columns=list(TRACED_COLUMNS))
+        st.dataframe(cleaned(traced), hide_index=True)
     share.json_button(f"validation-{study_id}", partial(validation_data, study, answer), share.EVERY_BLOCK)

@@ -17,7 +17,7 @@ from core.studies.pipeline.plan import DEFAULT_BASE, PipelinePlan
 from core.studies.progress import Snapshot
 from core.ui import frame, machine, shown_run
 from core.ui.checks import Checks, Outcome, checked_path, checked_workload
-from core.ui.fields import PREFETCH, target_fields, workload_fields
+from core.ui.fields import PREFETCH, put_target, target_fields, workload_fields
 from core.ui.pipeline.result import RANDOM_BESIDE, Parts
 from core.ui.places import Places
 from core.ui.study_page import StudyPage, takes
@@ -122,10 +122,7 @@ def form(busy: str | None, top: Any) -> PipelinePlan | None:
 def _take(plan: SweepPlan, here: machine.Machine) -> None:
     """Put a run's last target and its middle batch size into the fields, as far as they are offered."""
     st.session_state["pipeline_batch"] = plan.batches[len(plan.batches) // 2]
-    target = plan.targets[-1]
-    if target.framework == "tensorflow" and target.device in here.names:
-        for name in ("device", "threads", "precision", "execution"):
-            st.session_state[f"form_{name}_pipeline"] = getattr(target, name)
+    put_target("pipeline", plan.targets[-1], here)
 
 
 def _pipeline(wrong: Places) -> tuple[dict[str, Any], Any]:

@@ -6,12 +6,23 @@ import math
 import numpy as np
 import pytest
 
-from core.base.evidence import Environment
-from core.studies.memory.forecast import USUAL_SD, _largest, context_bytes, fit_model, forecast, peaks, same_machine
+from core.base.evidence import Environment, Gpu
+from core.studies.memory.answer import predict_memory
+from core.studies.memory.forecast import (
+    USUAL_SD,
+    _largest,
+    context_bytes,
+    fit_model,
+    forecast,
+    peaks,
+    planned_bytes,
+    same_machine,
+)
 from core.studies.memory.record import MemoryStudy
 from core.workload.memory import CONTEXT_BYTES, USUAL, Copies, estimate_bytes
 from core.workload.spec import MAX_BATCH, Target, Workload
 from simulated.memories import BASELINE, GB, linear, make_memory_study, make_probe
+from simulated.runs import make_environment
 
 CPU = Target()
 NETWORKS = ("784-512-512-10", "784-4096-4096-10", "784-1024x8-10", "784-256x32-10", "2000-64-10", "100-2048x4-10")
@@ -137,3 +148,23 @@ def test_a_measured_peak_far_from_the_model_counts_more_than_the_model() -> None
     study = make_memory_study(truth, (64,), limit_bytes=50 * GB)
     seen = forecast(study.plan.workload, study.plan.target, [study])
     assert seen.at(64).bytes - BASELINE == pytest.approx(truth(study.plan.workload, 64), rel=0.01)
+
+
+def test_the_compilers_plan_decides_for_a_gpu_where_nothing_was_measured() -> None:
+    """The plan of an H200's step is a lower bound, so the upper end of the interval lies well above it."""
+    workload, gpu = Workload(network="784-512-512-10"), Target(device="gpu:0")
+    machine = make_environment().model_copy(update={"gpus": (Gpu(name="NVIDIA H200"),)})
+    planned = planned_bytes(workload, gpu, machine)
+    assert planned.keys() >= {1, 32, 256, 8192}
+    assert planned_bytes(workload, CPU, machine) == {}
+    assert planned_bytes(workload, gpu.model_copy(update={"execution": "graph"}), machine) == {}
+    ahead = forecast(workload, gpu, planned=planned)
+    for batch, size in planned.items():
+        bounds = ahead.at(batch)
+        assert bounds.bytes == pytest.approx(size, rel=0.12)
+        assert bounds.low < size < 1.2 * size < bounds.high < 2 * size
+    assert "compiler's plan of" in predict_memory(workload, gpu, 10**10, (), machine).basis
+    probe = make_probe(256, 3 * planned[256], baseline_bytes=0)
+    measured = forecast(workload, gpu, (), (probe,), planned)
+    assert measured.own_sd == 0
+    assert measured.at(256).bytes == pytest.approx(3 * planned[256], rel=0.1), "a measured peak counts instead"

@@ -51,7 +51,7 @@ def test_it_says_what_it_holds() -> None:
     data = self_check_data(record, run_checks(record))
     assert data["holds"] == [*HOLDS, LACKS]
     assert data["record"]["schema_version"] == 1
-    assert data["verdict"] == "Self-check of gpu:0: 18 hold, 0 fail, 0 cannot be seen here."
+    assert data["verdict"] == "Self-check of gpu:0: 19 hold, 0 fail, 0 cannot be seen here."
     holds(self_check_text(record, run_checks(record)), *HOLDS, LACKS)
 
 
@@ -59,7 +59,7 @@ def test_a_reason_is_said_once() -> None:
     record = Device(GPU, "no such device").check()
     text = self_check_text(record, run_checks(record))
     assert text.count("no gpu:0") == 1
-    holds(text, "16 other checks:")
+    holds(text, "17 other checks:")
 
 
 def test_the_host_can_be_told_from_it() -> None:

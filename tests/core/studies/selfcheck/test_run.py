@@ -9,7 +9,7 @@ from core.studies.selfcheck.checks import run_checks
 from core.studies.selfcheck.run import BUDGET_S, NO_TIME, STOPPED, SelfCheckPlan, run_self_check
 from core.worker.protocol import WorkerLost
 from simulated.fake_nvml import FakeCard
-from simulated.selfchecks import CPU, GPU, Device
+from simulated.selfchecks import CARD, CPU, GPU, Device
 from simulated.tools import tools_for
 from tests.support.gpus import BLACKWELL, plug_in
 
@@ -87,7 +87,7 @@ def test_a_gpu_that_is_known_to_be_unusable_is_not_tried_and_its_sentence_kept(m
 
 
 def test_what_only_limits_a_gpu_stands_in_the_record(monkeypatch) -> None:
-    plug_in(monkeypatch, FakeCard(memory_used=8 * 2**30))
+    plug_in(monkeypatch, FakeCard(name=CARD, memory_used=8 * 2**30))
     record = run_self_check(tools_for(Device(GPU)), SelfCheckPlan(GPU))
     assert ["nvidia-smi" in note for note in record.notes] == [True]
     assert "fails" not in statuses(record).values()
