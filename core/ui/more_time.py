@@ -46,10 +46,12 @@ def below(run: Run, answer: Answer | None) -> None:
         assert step.more.seconds is not None
         longer = partial(extended, run, step.more.seconds, step.more.width)
         offer(step.sentence, step.more.seconds, partial(_begin, longer), urgent=step.urgent, help=GOES_ON)
-    elif can_go_on(run, answer) and step.action == "close_programs":
+    elif can_go_on(run, answer) and step.action in ("close_programs", "measure_batch"):
         assert run.plan is not None
-        again = partial(new_run, run.plan)
-        offer(step.sentence, run.plan.budget_s, partial(_begin, again), urgent=step.urgent, help=ANEW, again=True)
+        batches = {*run.plan.batches} | ({step.batch} if step.batch is not None else set())
+        plan = run.plan.model_copy(update={"batches": tuple(sorted(batches))})
+        again = partial(_begin, partial(new_run, plan))
+        offer(step.sentence, plan.budget_s, again, urgent=step.urgent, help=ANEW, again=True)
     elif step.sentence and step.action != "measure_more":
         st.caption(plain(step.sentence))
 

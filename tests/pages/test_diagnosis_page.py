@@ -1,5 +1,6 @@
 """The Diagnosis page up to its result: refusals, starts, and every state of a diagnosis under way."""
 
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from core.ui.diagnosis import result
 from core.workload.spec import Pipeline
 from simulated.commands import holds
 from simulated.diagnoses import helping_diagnosis
-from simulated.pages import chart_titles, ended, open_page, text_of
+from simulated.pages import chart_titles, ended, open_page, running, text_of
 from simulated.runs import make_environment, make_run, planned
 from tests.support.diagnoses import kept
 from tests.support.study_pages import start
@@ -40,6 +41,20 @@ def test_before_the_first_diagnosis_the_page_says_what_would_be_tried_and_starts
     at.number_input(key="diagnosis_budget").set_value(60.0).run()
     plan = start(engine, at, "diagnosis")
     assert (plan.run.id, plan.target, plan.batch, plan.budget_s) == (run_id, 1, 8, 60.0)
+
+
+def test_gains_are_drawn_while_it_runs_and_nothing_is_claimed(engine: Any) -> None:
+    run_id = kept(engine, RUN)
+    engine.jobs.show(running("diagnosis", record=helping_diagnosis(RUN)))
+    at = open_page("diagnosis", run=run_id)
+    assert chart_titles(at) == [CHART]
+    (chart,) = at.get("plotly_chart")
+    names = {trace.get("name") for trace in json.loads(chart.proto.spec)["data"]}
+    assert "helps" not in names
+    assert "What helps is said when the diagnosis ends." in text_of(at)
+    other = helping_diagnosis(RUN).model_copy(update={"run_id": "20260101-other1"})
+    engine.jobs.show(running("diagnosis", record=other))
+    assert not chart_titles(open_page("diagnosis", run=run_id)), "it is of another run"
 
 
 def test_a_failed_diagnosis_says_why_and_leaves_the_older_one(engine: Any) -> None:

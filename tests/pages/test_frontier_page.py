@@ -8,9 +8,12 @@ from streamlit.testing.v1 import AppTest
 
 from core.studies.frontier.answer import frontier_answer, reading
 from core.studies.frontier.record import Axis, FrontierStudy, Setting
+from core.workload.spec import Workload
 from simulated.commands import holds
 from simulated.frontier_studies import make_frontier_plan, make_frontier_study
 from simulated.pages import chart_titles, open_page, running, says, text_of, unfold
+from simulated.pages import keep as keep_run
+from simulated.runs import make_run
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("no_example")
@@ -54,6 +57,19 @@ def test_choices_become_the_plan(engine: Any) -> None:
     assert (plan.batches[0], plan.mode, plan.budget_s) == (4, "infer", 40.0)
     assert plan.target_names == ("cpu,threads=1", "cpu,threads=3")
     assert plan.point == Setting(1, 100, 32)
+
+
+def test_the_run_that_was_opened_comes_along(engine: Any) -> None:
+    run = make_run(3)
+    workload = Workload(network="784-64x3-10", mode="infer", optimizer="sgd")
+    plan = run.plan.model_copy(update={"workload": workload})
+    run_id = keep_run(engine.store, run.model_copy(update={"plan": plan}))
+    at = open_page("crossover", run=run_id)
+    at.switch_page("pages/frontier.py").run()
+    taken = start(engine, at, PAGE)
+    assert (taken.family, taken.mode, taken.optimizer) == ("mlp", "infer", "sgd")
+    assert taken.point == Setting(3, 64, plan.batches[len(plan.batches) // 2])
+    assert taken.target_names == run.target_names
 
 
 def test_each_family_brings_its_own_words_sizes_and_ranges(engine: Any) -> None:

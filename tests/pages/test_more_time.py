@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.rounds.answer.analyse import analyse
 from core.rounds.run import Run
 from simulated.diagnoses import make_diagnosis
 from simulated.pages import chart_titles, keep, open_page, says, text_of
@@ -33,6 +34,15 @@ def test_the_run_goes_on_with_what_it_has_and_more_time(engine: Any) -> None:
     longer: Run = started_plan(engine, "sweep")
     assert (longer.id, longer.rounds) == (run_id, RUN.rounds)
     assert longer.plan.budget_s > RUN.elapsed_s
+
+
+def test_the_batch_that_would_decide_is_measured_by_a_button(engine: Any) -> None:
+    run = make_run(6, floors_ms=(0.3, 1.2), slopes_ms=(0.01, 0.02))
+    at = open_page("crossover", run=keep(engine.store, run))
+    at.button(key="measure_more").click().run()
+    anew: Run = started_plan(engine, "sweep")
+    assert anew.rounds == ()
+    assert set(anew.plan.batches) - set(run.plan.batches) == {analyse(run).verdict.next_batch}
 
 
 def test_one_value_a_batch_claims_nothing_and_says_what_an_interval_takes(engine: Any) -> None:
