@@ -203,7 +203,7 @@ def frontier_plan(budget_s: float) -> FrontierPlan:
         widths=(32, 64, 128, 256, 512, 1024),
         batches=(1, 4, 16, 64, 256, 1024),
         targets=(Target.parse("cpu,threads=1,execution=xla"), Target.parse("cpu,threads=2")),
-        point=Setting(2, 512, 64),
+        point=Setting(2, 256, 16),
         budget_s=budget_s,
     )
 

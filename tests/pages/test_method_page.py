@@ -81,7 +81,7 @@ def test_a_self_check_shows_every_check_with_its_figure_and_offers_the_file(engi
     record = Device(GPU, "sync does not wait").check()
     engine.jobs.show(ended("selfcheck", record=record))
     at = unfold(open_page("method"), "Self-check of this machine")
-    says(at, "17 hold", "1 fails", "does not wait", *HOLDS, LACKS)
+    says(at, "18 hold", "1 fails", "does not wait", *HOLDS, LACKS)
     says(at, "(measured): 300 µs")
     says(at, *(f"**{title}**" for title, *_ in CHECKS.values()))  # what each is, from the docs
     table = at.table[0].value

@@ -103,6 +103,28 @@ class CardFacts:
 
 
 @dataclass(frozen=True)
+class Between:
+    """A batch size between two compiled ones, whose memory and least time are interpolated linearly."""
+
+    batch: int
+    below: CardStep
+    above: CardStep
+
+    @property
+    def memory_bytes(self) -> float:
+        return self._at(self.below.program.memory_bytes, self.above.program.memory_bytes)
+
+    @property
+    def floor_ms(self) -> float:
+        """About the least time; the least time of the smaller size is the bound that holds."""
+        return self._at(self.below.floor_ms, self.above.floor_ms)
+
+    def _at(self, below: float, above: float) -> float:
+        low, high = self.below.batch, self.above.batch
+        return below + (above - below) * (self.batch - low) / (high - low)
+
+
+@dataclass(frozen=True)
 class CompileAnswer:
     """Every card's facts, in the order of the plan."""
 
@@ -114,13 +136,14 @@ class CompileAnswer:
 
 def compile_answer(study: CompileStudy) -> CompileAnswer:
     """Return the facts of a study. Raises UserError if nothing was compiled."""
-    cards = tuple(_card(study, index) for index in range(len(study.plan.cards)))
+    cards = tuple(card_facts(study, index) for index in range(len(study.plan.cards)))
     if not any(card.steps for card in cards):
         raise UserError(next((step.reason for step in study.steps if step.reason), "Nothing was compiled."))
     return CompileAnswer(cards)
 
 
-def _card(study: CompileStudy, index: int) -> CardFacts:
+def card_facts(study: CompileStudy, index: int) -> CardFacts:
+    """Return the facts of one of the study's cards."""
     spec = study.plan.cards[index]
     mine = [step for step in study.steps if step.card == index]
     modelled = _modelled(study, spec, [step.batch for step in mine if step.program is not None])
@@ -178,6 +201,12 @@ def largest_batch(spec: GpuSpec, steps: tuple[CardStep, ...]) -> int | None:
     if high_bytes <= low_bytes:
         return None
     return min(MAX_BATCH, int(low + (limit - low_bytes) * (high - low) / (high_bytes - low_bytes)))
+
+
+def between(card: CardFacts, batch: int) -> Between | None:
+    """Return the neighbours of a batch size; None if it is compiled itself, or beyond those that are."""
+    pairs = (pair for pair in pairwise(card.steps) if pair[0].batch < batch < pair[1].batch)
+    return next((Between(batch, *pair) for pair in pairs), None)
 
 
 def counts(program: Program) -> dict[KernelClass, int]:

@@ -7,7 +7,15 @@ from typing import Any
 from core.base.evidence import note_lines
 from core.base.numbers import byte_size, counted, duration, large, moment, number, percent, table
 from core.base.text import in_lines, sentence_case
-from core.studies.compiled.answer import CardFacts, CardStep, CompileAnswer, KernelTime, counts, tensorflow_range
+from core.studies.compiled.answer import (
+    CardFacts,
+    CardStep,
+    CompileAnswer,
+    KernelTime,
+    between,
+    counts,
+    tensorflow_range,
+)
 from core.studies.compiled.record import CompileStudy
 from core.traces.program import KernelClass
 from core.workload.names import all_of
@@ -60,6 +68,20 @@ def sentence(step: CardStep, modelled: bool = True) -> str:
     return (
         f"{counted(step.program.launches, 'kernel')} per step on {step.spec.name} at batch {step.batch:,}, at least "
         f"{byte_size(step.program.memory_bytes)}, no faster than {number(step.floor_ms)} ms{about}."
+    )
+
+
+def between_sentence(card: CardFacts, batch: int) -> str:
+    """Return what a batch size between two compiled ones needs; empty if it is none."""
+    point = between(card, batch)
+    if point is None:
+        return ""
+    low, high = sorted((point.below.program.launches, point.above.program.launches))
+    kernels = f"{low:,} to {high:,}" if low < high else f"{low:,}"
+    return (
+        f"{card.spec.name} at batch {batch:,}, interpolated between {point.below.batch:,} and {point.above.batch:,}: "
+        f"{kernels} kernels, about {byte_size(round(point.memory_bytes))} at least, and a least time of about "
+        f"{number(point.floor_ms)} ms (not below {number(point.below.floor_ms)})."
     )
 
 

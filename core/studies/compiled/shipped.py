@@ -10,7 +10,7 @@ from pathlib import Path
 from core.base.frameworks import Precision
 from core.base.schema import UserError
 from core.hardware.catalogue import UnknownGpu, catalogue, find_gpu
-from core.studies.compiled.answer import CardStep, compile_answer
+from core.studies.compiled.answer import CardStep, card_facts
 from core.studies.compiled.record import PRECISIONS, CompileStudy
 from core.workload.execution import resolved
 from core.workload.spec import Target, Workload
@@ -67,4 +67,4 @@ def compiled_steps(
     study = study_of(workload, target.precision, (card,), others)
     if study is None:
         return ()
-    return next((each.steps for each in compile_answer(study).cards if each.spec.name == card), ())
+    return card_facts(study, [spec.name for spec in study.plan.cards].index(card)).steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -105,7 +106,7 @@ def so_far(run: Run, diagnosis: Diagnosis | None) -> None:
         "diagnosis-live", partial(diagnosis_figure, run, diagnosis, answer), f"Gains after {starts} of the workers.",
         f"{run.id}-diagnosis-so-far", border=False,
     )  # fmt: skip
-    st.caption(f"After {starts} of the workers. What helps is said when the diagnosis ends.")
+    st.caption(plain(f"After {starts} of the workers. What helps is said when the diagnosis ends."))
 
 
 def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
@@ -133,9 +134,10 @@ def halves(unclear: Sequence[Finding]) -> tuple[tuple[float, float], ...]:
 def _card(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     experiment, head = diagnosis.experiment, HEADS[answer.reason]
     about = f"{workload_line(run)}; {run.names[diagnosis.target]} at batch {diagnosis.batch:,}"
+    headline, *more = re.split(r"(?<=\.) (?=[A-Z])", answer.sentence)
     result_card(
-        "Diagnosis", [head, label_badge(experiment.label)], answer.sentence,
-        (f"{about} · {environment_line(experiment)}",), status=experiment.status, icon=head.icon,
+        "Diagnosis", [head, label_badge(experiment.label)], headline,
+        (f"{about} · {environment_line(experiment)}",), status=experiment.status, icon=head.icon, more=more,
         below=partial(_again, run, diagnosis, answer),
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ from core.studies.compiled.export import (
     COLUMNS,
     KERNEL_COLUMNS,
     NOT_TUNED,
+    between_sentence,
     compile_data,
     fit_sentence,
     kernel_row,
@@ -108,6 +109,7 @@ def _result(study_id: str, study: CompileStudy, seen: Compared) -> None:
     names = [name for name in seen.options.gpus if name in here] or list(here)
     steps = [step for name in names if (step := nearest(answer, name, seen.options.batch)) is not None]
     first, *others = [sentence(step) for step in steps]
+    others += [words for name in names if (words := between_sentence(here[name], seen.options.batch))]
     fits = [fit for name in names if (fit := fit_sentence(here[name]))]
     badges = [label_badge("compiled")]
     result_card(TITLE, badges, first, [*others, tensorflow_sentence(steps[0]), *fits], status=study.status)

@@ -37,7 +37,7 @@ def use(monkeypatch: pytest.MonkeyPatch, target: Target = CPU, fault: str = "") 
 def test_a_good_device_ends_with_status_0_and_its_table(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch)
     out, err = done(cli("selfcheck", "--target", "cpu"))
-    holds(out.splitlines()[0], "cpu: 14 hold", "0 fail", "4 cannot be")
+    holds(out.splitlines()[0], "cpu: 14 hold", "0 fail", "5 cannot be")
     holds(out, *(title for title, *_ in CHECKS.values()), "host’s own cost", "figures are measured", *HOLDS, LACKS)
     assert "(2 of 10)" in err
 
@@ -46,7 +46,7 @@ def test_a_failing_check_ends_with_status_1_and_its_sentence(cli: Command, monke
     use(monkeypatch, GPU, "sync does not wait")
     status, out, _ = cli("selfcheck", "--target", "gpu:0")
     assert status == 1
-    holds(out.splitlines()[0], "gpu:0: 16 hold", "1 fails", "1 cannot be")
+    holds(out.splitlines()[0], "gpu:0: 16 hold", "1 fails", "2 cannot be")
     holds(out, "Synchronising waits: ")
 
 
@@ -68,7 +68,7 @@ def test_a_gpu_that_cannot_be_used_is_a_failed_check_with_a_file(
     path = tmp_path / "check.json"
     status, out, _ = cli("selfcheck", "--target", "gpu:0", "--out", path)
     assert status == 1
-    holds(out, "16 other checks", "no gpu:0")
+    holds(out, "17 other checks", "no gpu:0")
     assert read_self_check(path)[0].readings.lost is not None
 
 

@@ -14,12 +14,13 @@ from core.studies.compiled.answer import (
     BOOST,
     L2_GAIN,
     WINOGRAD,
+    between,
     compile_answer,
     counts,
     floor_of,
     tensorflow_range,
 )
-from core.studies.compiled.export import compile_data, compile_text, fit_sentence, lines
+from core.studies.compiled.export import between_sentence, compile_data, compile_text, fit_sentence, lines
 from core.studies.compiled.figures import kernels_figure
 from core.studies.compiled.record import CompilePlan
 from core.studies.compiled.run import CompileSearch, run_compile_study
@@ -61,6 +62,16 @@ def test_the_largest_batch_follows_from_memory() -> None:
     assert card.largest == int((5e8 - FIXED_BYTES) / SAMPLE_BYTES)
     assert "49.8 thousand" in fit_sentence(card)
     assert compile_answer(make_compile_study(batches=(8,))).cards[0].largest is None
+
+
+def test_between_compiled_sizes_it_is_interpolated_and_said() -> None:
+    card = compile_answer(make_compile_study(batches=(1, 65))).cards[0]
+    point = between(card, 33)
+    assert point is not None
+    assert point.memory_bytes == FIXED_BYTES + 33 * SAMPLE_BYTES
+    assert card.steps[0].floor_ms <= point.floor_ms <= card.steps[1].floor_ms
+    assert "interpolated between 1 and 65: 5 to 7 kernels" in between_sentence(card, 33)
+    assert [between_sentence(card, batch) for batch in (1, 65, 128)] == ["", "", ""]
 
 
 @pytest.mark.parametrize(
