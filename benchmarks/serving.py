@@ -4,8 +4,9 @@
 
 For each network and limit it sweeps inference on one thread and on two, predicts the capacity of both, and then serves:
 a process of its own runs the network behind a batcher, as the target does (Keras's predict function, as many threads
-within and between operations), arrivals come at their planned times whatever the server does
-(open loop), and latency counts from the planned time. The rate at which the percentile meets the limit is bracketed by
+within and between operations), its batches padded to powers of two, which the sweep measures: 31 samples take longer
+than 32 here. Arrivals come at their planned times whatever the server does (open loop), and latency counts from the
+planned time. The rate at which the percentile meets the limit is bracketed by
 halving, each time over chunks in shuffled order. No network and no client is in between, and the server looks arrivals
 up by the clock, so no generator can be late. A shared machine's speed drifts by a fifth within minutes, and the sweep
 is over by then: before each chunk the server's own full batches are timed, so that the drift is reported by itself, and
@@ -95,11 +96,11 @@ def cells_of(network: str, most: int, limits: tuple[float, ...], budget_s: float
     targets = tuple(Target(threads=threads) for threads in THREADS)
     run = sweep(SweepPlan(workload=workload, targets=targets, batches=parse_batches(f"1:{most}"), budget_s=budget_s))
     answer, cells = analyse(run), []
-    alone = serving_answer(run, answer, Service(max_batch=most)).targets
+    alone = serving_answer(run, answer, Service(max_batch=most, pads=True)).targets
     for index, threads in enumerate(THREADS):
         with Server(network, threads, most) as server:
             for times in limits:
-                service = Service(max_batch=most, limit_ms=round(times * alone[index].alone_ms, 2))
+                service = Service(max_batch=most, pads=True, limit_ms=round(times * alone[index].alone_ms, 2))
                 target = serving_answer(run, answer, service).targets[index]
                 capacity = target.capacity_per_s
                 measured, busy_pct, step_ms = measured_capacity(server, service, capacity.value)
@@ -124,7 +125,7 @@ def measured_capacity(server: Server, service: Service, expected_per_s: float) -
     for step in range(HALVINGS):
         middle, chunks = math.sqrt(low * high), []
         for chunk in range(CHUNKS):
-            step_ms.append(float(np.median(server.ask([0, 0, 0]))))
+            step_ms.append(float(np.mean(server.ask([0, 0, 0]))))
             latencies, others_pct = server.undisturbed_ms(middle, CHUNK_S, 100 * step + chunk)
             chunks.append(latencies)
             busy_pct = max(busy_pct, others_pct)
@@ -201,9 +202,11 @@ def serve(plan: dict[str, Any]) -> int:
     model = build_model(workload, Target(threads=plan["threads"]))
     shape, most = model.input_shape[1:], plan["most"]
     compute = model.make_predict_function() or model.predict_function
-    inputs = [[(tf.random.normal((batch, *shape)),)] for batch in range(1, most + 1)]
-    for _ in range(20):
-        for batch in inputs:
+    sizes = [1 << (batch - 1).bit_length() for batch in range(1, most + 1)]  # batches are padded, as servers pad them
+    padded = {size: [(tf.random.normal((size, *shape)),)] for size in sizes}
+    inputs = [padded[size] for size in sizes]
+    for _ in range(50):
+        for batch in padded.values():
             compute(batch).numpy()
     for line in sys.stdin:
         rate_per_s, seconds, seed = json.loads(line)
