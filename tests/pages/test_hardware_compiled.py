@@ -13,7 +13,7 @@ from simulated.kinds import RUN
 from simulated.pages import open_page, says, text_of, titles, unfold
 from simulated.runs import planned
 from tests.support.batch_page import kept
-from tests.support.study_pages import start
+from tests.support.study_pages import start, started_plan
 
 pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 WORKLOAD = Workload(network="784-512-512-10")
@@ -67,3 +67,13 @@ def test_start_quotes_the_compiler_of_the_modelled_card(engine: Any) -> None:
         "Compiled by XLA of JAX",
         "kernels per step on T4 at batch 32",
     )
+
+
+def test_start_asks_the_compiler_by_a_click_where_it_knows_nothing(engine: Any) -> None:
+    run = planned(RUN, workload=Workload(network="784-16-10"))
+    at = open_page("start", run=kept(engine, run), gpu="T4")
+    at.button(key="compile_card").click().run()
+    plan = started_plan(engine, "compiled").plan
+    assert (plan.workload, [card.name for card in plan.cards]) == (run.plan.workload, ["T4"])
+    known = open_page("start", run=kept(engine, SHIPPED.model_copy(update={"id": "20260105-known1"})), gpu="T4")
+    assert not [button for button in known.button if button.key == "compile_card"], "its facts ship"

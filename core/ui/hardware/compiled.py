@@ -38,7 +38,7 @@ from core.studies.compiled.shipped import study_of
 from core.ui import charts, registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.hardware.page import Compared
-from core.ui.study_page import StudyPage, busy_sentence
+from core.ui.study_page import StudyPage, busy_sentence, start
 from core.ui.tables import cleaned
 from core.ui.words import plain
 from core.workload.spec import Workload
@@ -71,6 +71,21 @@ def line(workload: Workload, precision: Precision, spec: GpuSpec, batch: int) ->
         if study is None or step is None
         else f"{sentence_case(label_words(study))}: {sentence(step, modelled=False)}"
     )
+
+
+def offer(workload: Workload, precision: Precision, spec: GpuSpec) -> None:
+    """Draw the button that compiles a step for one card and opens the page that shows it; nothing if it cannot."""
+    cannot = registry.read_only() or why_missing("jax") is not None or precision not in PRECISIONS
+    if cannot or st.context.is_embedded or not can_be_compiled_for(spec):
+        return
+    busy = busy_sentence()
+    label = plain(f"Ask the compiler of {spec.name}")
+    pressed = st.button(label, icon=":material/build:", key="compile_card", disabled=busy is not None, help=busy)
+    if pressed and busy is None:
+        start(
+            COMPILED, CompileSearch(CompilePlan(workload=workload, precision=precision, cards=(spec,)), newest_first())
+        )
+        st.switch_page("pages/hardware.py")
 
 
 def nearest(answer: CompileAnswer, name: str, batch: int) -> CardStep | None:

@@ -131,7 +131,9 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     of_run = f"{of} {workload_line(run)}. {environment_line(run)}"
     said = compiled.line(comparison.how.workload, comparison.how.target.precision, spec, COMPILED_AT)
     about = list(filter(None, (comparison.named, choice, share_words(comparison), said, of_run, note)))
-    result_card(heading or spec.title, badges, comparison.crossover.sentence, about, status=run.status)
+    ask = partial(compiled.offer, comparison.how.workload, comparison.how.target.precision, spec)
+    below = ask if not said and run.status != "running" else None
+    result_card(heading or spec.title, badges, comparison.crossover.sentence, about, status=run.status, below=below)
     _pictures(run, answer, comparison)
 
 
