@@ -93,7 +93,10 @@ def targets(value: Any) -> Iterator[dict[str, Any]]:
         yield from targets(item)
 
 
-YOUNGER = {"example_job.json", "example_scaling.json", "example_serving.json", *SWEEPS.values()}
+YOUNGER = {
+    "example_fleet.json", "example_frontier.json", "example_job.json", "example_scaling.json", "example_serving.json",
+    *SWEEPS.values(),
+}  # fmt: skip
 RECORDED = [path for path in DATA.glob("example*.json") if path.name not in YOUNGER]
 
 

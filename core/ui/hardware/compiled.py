@@ -80,7 +80,9 @@ def offer(workload: Workload, precision: Precision, spec: GpuSpec) -> None:
         return
     busy = busy_sentence()
     label = plain(f"Ask the compiler of {spec.name}")
-    pressed = st.button(label, icon=":material/build:", key="compile_card", disabled=busy is not None, help=busy)
+    pressed = st.button(
+        label, icon=":material/build:", key="compile_card", disabled=busy is not None, help=plain(busy or "")
+    )
     if pressed and busy is None:
         start(
             COMPILED, CompileSearch(CompilePlan(workload=workload, precision=precision, cards=(spec,)), newest_first())
