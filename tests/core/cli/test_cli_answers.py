@@ -123,7 +123,7 @@ def test_devices_says_what_limits_it(cli: Command, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("command", ["--help", "devices", "verdict", "report"])
 def test_commands_load_no_framework_and_are_quick(tmp_path: Path, run_file: Path, command: str) -> None:
-    """Check for two seconds of CPU time, which a busy machine lengthens less than wall time."""
+    """Check for two seconds of CPU time in one of three tries; a busy machine lengthens it less than wall time."""
     arguments = {
         "--help": ["--help"],
         "devices": ["devices", "--json"],
@@ -134,11 +134,14 @@ def test_commands_load_no_framework_and_are_quick(tmp_path: Path, run_file: Path
         "import sys; from core.cli import main; status = main(sys.argv[1:])\n"
         "print(status, *({m.partition('.')[0] for m in sys.modules}), file=sys.stderr)"
     )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    child = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent_s = []
+    while not spent_s or (spent_s[-1] >= 2.0 and len(spent_s) < 3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        child = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     status, *modules = child.stderr.splitlines()[-1].split()
     assert status == "0"
     assert "core" in modules
     assert not {"tensorflow", "keras", "streamlit", "torch", "jax"} & set(modules)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2.0
+    assert min(spent_s) < 2.0
