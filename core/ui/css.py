@@ -1,4 +1,4 @@
-"""CSS beyond the theme: a few rules for the whole program, the same on every page."""
+"""CSS beyond the theme, and a short script: a few rules for the whole program, the same on every page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-da
 [data-testid=stMainBlockContainer] > [data-testid=stVerticalBlock] > :has(.st-key-running) {
     position: sticky; top: 3.75rem; z-index: 90;
 }
-.st-key-manners { display: none; }
+.st-key-page-script { display: none; }
 .st-key-running { padding: 0.25rem 0.75rem; background: light-dark(#F3F6F8, #1A232C); }
 """
 
@@ -83,7 +83,7 @@ export default function () {
   }
 }
 """
-_MANNERS = st.components.v2.component("breakeven_manners", js=_JS, isolate_styles=False)
+_SCRIPT = st.components.v2.component("breakeven_page_script", js=_JS, isolate_styles=False)
 
 STYLE = f"<style>{RULES}{_cut()}</style>"
 MARK = "background: light-dark(#E3EAF0, #24303B); font-weight: 600;"
@@ -91,6 +91,6 @@ IN_GROUP = f"<style>[data-testid=stTopNavSection] {{ {MARK} }}</style>"
 
 
 def apply(in_group: bool) -> None:
-    """Insert the style, once on every page; a page ``in_group`` marks the menu's group, as Streamlit marks a page."""
+    """Insert style and script on every page; one ``in_group`` marks the menu's group, as Streamlit marks a page."""
     st.html(STYLE + (IN_GROUP if in_group else ""))
-    _MANNERS(key="manners", data={"icons": "silent"})
+    _SCRIPT(key="page-script", data={"icons": "silent"})

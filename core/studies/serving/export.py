@@ -18,8 +18,7 @@ from core.studies.serving.record import ServingStudy
 ASSUMED = "Tail assumed: the sweep timed too few steps singly, so each is taken to last as long as the others."
 RESIDENT = "The sweep's inputs lay ready, while requests bring theirs: sweep with --pipeline host to count that."
 ODD_SIZES = (
-    "Batch sizes between measured ones are interpolated; sizes that fill no vector take longer (31 samples up to 13 % "
-    "longer than 32, measured), which padded batches avoid."
+    "Batch sizes between measured ones are interpolated, and odd ones may take longer; padded batches avoid that."
 )
 UNSPREAD = "Steps of a modelled card are taken not to scatter."
 PREDICTED = "Instances are taken not to slow each other, and network and clients to cost nothing."

@@ -117,7 +117,7 @@ def machines_table(study: FleetStudy, curves: Mapping[str, CondensedRun]) -> pd.
 
 
 def _row(machine: FleetMachine, run: CondensedRun | None, is_apart: bool) -> dict[str, object]:
-    """Return a machine's row; of a study whose runs are ``apart`` from the store none can be opened."""
+    """Return a machine's row. ``is_apart``: the runs are in the study's file alone, so none can be opened."""
     again = f" ({machine.starts} starts)" if machine.starts > 1 else ""
     return {
         "machine": machine.name,
