@@ -2,15 +2,15 @@
 
     python -m benchmarks.serving [--budget 45] [--only WORDS] [--json FILE]
 
-For each network and limit it sweeps inference on one thread and on two, predicts the capacity of both, and then serves:
-a process of its own runs the network behind a batcher, as the target does (Keras's predict function, as many threads
-within and between operations), its batches padded to powers of two, which are the sizes that the sweep measures.
-Arrivals come at their planned times whatever the server does (open loop), and latency counts from the planned time. The
-rate at which the percentile meets the limit is bracketed by halving, each time over chunks in shuffled order. No
-network and no client is in between, and the server looks arrivals up by the clock, so no generator can be late. A shared
-machine's speed drifts, and the sweep is over by then: before each chunk full batches are timed in a row, and their
-ratio to those of the sweep is printed. Goal: median error at most 10 %, and 90 % of the measured capacities in the predicted
-interval. A network takes about six minutes; the machine should be idle.
+For each network and limit it sweeps inference on one thread and on two, predicts the capacity of both, and then
+serves: a process of its own runs the network behind a batcher, as the target does (Keras's predict function, as many
+threads within and between operations), its batches padded to powers of two, which are the sizes that the sweep
+measures. Arrivals come at their planned times whatever the server does (open loop), and latency counts from the
+planned time. The rate at which the percentile meets the limit is bracketed by halving, each time over chunks in
+shuffled order. No network and no client is in between, and the server looks arrivals up by the clock, so no generator
+can be late. A shared machine's speed drifts, and the sweep is over by then: before each chunk full batches are timed
+in a row, and their ratio to those of the sweep is printed. Goal: median error at most 10 %, and 90 % of the measured
+capacities in the predicted interval. A network takes about six minutes; the machine should be idle.
 """
 
 from __future__ import annotations
