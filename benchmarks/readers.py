@@ -16,7 +16,6 @@ import json
 import multiprocessing
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -324,29 +323,36 @@ def _sparse(path: Path, begin: bytes, size: int) -> None:
 GROUPS = {"run": run_shapes, "csv": csv_shapes, "data": data_shapes, "other": other_shapes, "trace": trace_shapes}
 
 
-def _limited() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (GIVEN_UP_BYTES, GIVEN_UP_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (GIVEN_UP_S, GIVEN_UP_S))
+RELAY = """
+import json, os, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]),) * 2)
+pid = os.posix_spawn(sys.executable, [sys.executable, *sys.argv[4:]], os.environ)
+_, status, used = os.wait4(pid, 0)
+with open(sys.argv[3], "w") as file:
+    json.dump([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024], file)
+"""
+"""Starts the command from a small process: a child's peak memory, as the kernel counts it, begins at its parent's."""
 
 
 def cost(shape: Shape, folder: Path) -> Cost:
     """Measure what the whole command costs one process."""
     path = folder / f"made{shape.suffix}"
     maker = multiprocessing.get_context("fork").Process(target=shape.make, args=(path,))
-    maker.start()  # a child's peak memory starts at its parent's
+    maker.start()  # what it takes is given back
     maker.join()
-    command = [sys.executable, *(part.replace("{}", str(path)) for part in shape.command)]
+    used = folder / "used.json"
+    limits = (str(GIVEN_UP_BYTES), str(GIVEN_UP_S), str(used))
+    command = [part.replace("{}", str(path)) for part in shape.command]
     environment = os.environ | {"BREAKEVEN_DATA_DIR": str(folder), "BREAKEVEN_LOCK_DIR": str(folder)}
     with (folder / "said").open("wb") as output:
-        child = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=environment, preexec_fn=_limited)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+        relay = [sys.executable, "-I", "-S", "-c", RELAY, *limits, *command]
+        subprocess.run(relay, cwd=ROOT, stdout=output, stderr=output, env=environment, check=True)
     words = (folder / "said").read_text(errors="replace").strip().splitlines() or [""]
+    status, seconds, peak_mb = json.loads(used.read_text())
     size = path.stat().st_size / 1e6
     path.unlink()
-    return Cost(
-        shape.name, size, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, child.returncode, words[-1][:150]
-    )
+    return Cost(shape.name, size, seconds, peak_mb, status, words[-1][:150])
 
 
 def main() -> None:

@@ -138,7 +138,7 @@ def _within_reach(points: Sequence[Point]) -> list[Point]:
     ]  # fmt: skip
 
 
-PLOT_PX = 210
+PLOT_PX = 180
 PALE = 0.65
 SHARE_WORDS = (
     "Overhead share: what is left of a modelled step without its arithmetic and its memory traffic, such as handing "

@@ -12,6 +12,8 @@ RULES = """
 /* White stands out from the dark theme's main colour, but as text that is too dark for its background. */
 button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-dark(#0B6BA8, #8CC8F5); }
 
+[data-testid=stHeading] h2 { padding-block: 0.25rem; }  /* the answer stands in a card, and pictures below it */
+
 /* A phone: headings that leave room for the answer, which comes before a long form. */
 @media (max-width: 640px) {
     .st-key-answer-first [data-testid=stColumn]:last-child { order: -1; }
