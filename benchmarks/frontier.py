@@ -26,7 +26,7 @@ import core.studies.frontier.run as engine
 from benchmarks.real import real_tools
 from core.base.evidence import Block
 from core.machine.lock import machine_lock
-from core.studies.frontier.answer import FrontierAnswer, frontier_answer, reading
+from core.studies.frontier.answer import FrontierAnswer, band_of, frontier_answer, reading
 from core.studies.frontier.record import AXES, FrontierPlan, FrontierRound, FrontierStudy, Setting, log_spaced
 from core.studies.frontier.surface import units_of
 from core.worker.clock import WallClock
@@ -45,6 +45,7 @@ from simulated.frontiers import (
     surface,
     true_ties,
     widths,
+    wrongly_sure,
 )
 from simulated.simulation import NoiseModel
 
@@ -193,7 +194,7 @@ def simulated(count: int) -> list[dict[str, Any]]:
         ("usual, kink, 60 s", NoiseModel(), True, 60.0),
     ):
         results = [one_simulated(seed, noise, kink, budget_s) for seed in range(count)]
-        visits, adaptive_, full, inside, wide = zip(*results, strict=True)
+        visits, adaptive_, full, inside, wide, wrong, wrong_alone = zip(*results, strict=True)
         lines.append(
             {
                 "machine": name,
@@ -204,6 +205,8 @@ def simulated(count: int) -> list[dict[str, Any]]:
                 "full 90 %": round(float(np.quantile(np.concatenate(full), 0.9)), 3),
                 "band holds": round(float(np.mean(inside)), 3),
                 "band width": round(float(np.mean(wide)), 2),
+                "maps wrongly sure somewhere": round(float(np.mean(wrong)), 3),
+                "with each setting's own band": round(float(np.mean(wrong_alone)), 3),
             }
         )
     return lines
@@ -220,6 +223,8 @@ def one_simulated(seed: int, noise: NoiseModel, kink: bool, budget_s: float) -> 
         position_errors(ties, interpolated(everything)),
         float(np.mean(held(ties, answer))),
         float(np.median(widths(ties, answer))),
+        wrongly_sure(truth, answer) > 0,
+        wrongly_sure(truth, answer, band_of(study)) > 0,
     )
 
 

@@ -197,6 +197,14 @@ def held(ties: list[Tie], answer: FrontierAnswer) -> list[bool]:
     return inside
 
 
+def wrongly_sure(truth: Truth, answer: FrontierAnswer, band: float | None = None) -> int:
+    """Return the number of the map's settings whose faster target is called, and wrong."""
+    faster = truth.log2_speed_up(np.array([cell.setting for cell in answer.cells], dtype=float))
+    band = answer.band if band is None else band
+    sure = np.array([cell.mean if abs(cell.mean) > band * cell.sd else 0.0 for cell in answer.cells])
+    return int(np.sum(sure * faster < 0))
+
+
 def widths(ties: list[Tie], answer: FrontierAnswer) -> Array:
     """Return the band's width on each line with a tie, in octaves."""
     octaves = []

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.analysis.statistics import Array
+from core.analysis.statistics import CONFIDENCE, Array
 
 INTERCEPT_SD, SLOPE_SD = 4.0, 1.0  # of the linear mean: log2 speed-up, and the same per octave
 DRIFT_S = 6.0  # correlation time of the drift; only its order of magnitude matters
 SWEEPS = 12  # at most; each tries every parameter up and down
 FIRST_STEP, LAST_STEP = 0.8, 0.1  # of the logarithm of a parameter
 JITTER = 1e-8
+DRAWS = 4000
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,17 @@ class Surface:
         explained = np.einsum("ij,ij->i", half := cross @ self.whiten.T, half)
         own = INTERCEPT_SD**2 + SLOPE_SD**2 * np.einsum("ij,ij->i", x, x) + self.parameters.signal**2
         return cross @ self.weights, np.sqrt(np.maximum(own - explained, JITTER))
+
+    def simultaneous_band(self, x: Array) -> float:
+        """Return how many standard deviations to each side hold the surface at all rows of ``x`` (m × d) at once, at
+        95 %: the quantile of the largest |z| over draws of the posterior, with a fixed seed.
+        """
+        half = _prior_covariance(x, self.observed.x, self.parameters) @ self.whiten.T
+        values, vectors = np.linalg.eigh(_prior_covariance(x, x, self.parameters) - half @ half.T)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))
+        roots /= np.maximum(np.linalg.norm(roots, axis=1, keepdims=True), JITTER)
+        drawn = np.abs(roots @ np.random.default_rng(0).standard_normal((len(x), DRAWS)))
+        return float(np.quantile(drawn.max(axis=0), CONFIDENCE))
 
 
 def condition(observed: Observed, parameters: Parameters) -> Surface:

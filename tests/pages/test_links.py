@@ -1,6 +1,7 @@
 """The link of *Share* opens the same picture, whatever was chosen on the page."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -19,8 +20,9 @@ SHARED = (
     "job", "fleet",
 )  # fmt: skip
 """Pages with *Share*; each shows an example."""
-OF_FORMS = ("form_", "frontier_mlp", "scaling_", "pipeline_", "fleet_plan")
+OF_FORMS = ("form_", "frontier_mlp", "scaling_", "pipeline_", "fleet_plan", "diagnosis_")
 """Beginnings of the keys of fields that plan the next measurement, which no link holds."""
+MOVED = ("slider", "select_slider", "number_input")
 MODELLED = " (modelled, runs no worker)"
 """Words beside a card's name in a field."""
 
@@ -47,19 +49,53 @@ def test_a_link_opens_the_same_picture(engine: Any, page: str) -> None:
     assert pictures(reopened(page, at)) == pictures(at)
 
 
+def fields(at: AppTest) -> Iterator[tuple[str, Any]]:
+    """Yield the key and the element of each field that is no form's."""
+    for kind in ("selectbox", "radio", "button_group", "toggle", "checkbox", "multiselect", *MOVED):
+        for field in at.get(kind):
+            key = getattr(field, "key", None)
+            if key and not key.startswith(OF_FORMS) and not field.proto.disabled:
+                yield key, field
+
+
+def another(field: Any) -> Any:
+    """Return a value that the field does not have; None if it has no other."""
+    value = field.value
+    if isinstance(value, bool):
+        return not value
+    if field.type == "number_input":
+        up = (value or 0) + (field.step or 1)
+        return up if field.max is None or up <= field.max else value - (field.step or 1)
+    if field.type == "slider":
+        return (value[0], (value[0] + value[1]) / 2) if isinstance(value, tuple | list) else min(field.max, value + 1)
+    several = isinstance(value, list)
+    options = [option.removesuffix(MODELLED) for option in field.options]
+    index = getattr(field, "index", None)
+    chosen = value if several else [options[index]] if index is not None else [str(value)]
+    left = [option for option in options if option not in chosen]
+    if not left:
+        return None
+    number = left[0].replace(",", "")
+    wanted = int(number) if isinstance(value, int) and number.isdigit() else left[0]
+    return [*value, wanted] if several else wanted
+
+
 @pytest.mark.parametrize("page", SHARED)
 def test_every_choice_that_changes_a_picture_is_in_the_link(page: str) -> None:
+    """Change one field after the other, and open the link of all."""
     at = opened(page)
-    first = pictures(at)
-    keys = [box.key for box in at.selectbox if box.key and len(box.options) > 1 and not box.key.startswith(OF_FORMS)]
-    changed = []
-    for key in keys:
-        at = opened(page)
-        box = at.selectbox(key=key)
-        option = box.options[((box.index or 0) + 1) % len(box.options)]
-        box.set_value(option.removesuffix(MODELLED)).run()
-        assert not at.exception
-        if pictures(at) != first:
+    first, changed, tried = pictures(at), [], set()
+    while True:
+        open_ = [(key, field) for key, field in fields(at) if key not in tried]
+        if not open_:
+            break
+        key, field = open_[0]
+        tried.add(key)
+        value, before = another(field), pictures(at)
+        if value is None:
+            continue
+        field.set_value(value).run()
+        if pictures(at) != before:
             changed.append(key)
-            assert pictures(reopened(page, at)) == pictures(at), key
-    assert changed or page not in ("crossover", "start"), "the choice of a card draws another picture"
+    assert pictures(reopened(page, at)) == pictures(at), changed
+    assert (pictures(at) != first) or page not in ("crossover", "start"), "the choice of a card draws another picture"

@@ -67,6 +67,10 @@ class FrontierMap:
         """Return mean and sd at places (m × 3: depth, width, batch; any positive numbers)."""
         return self.surface.at(coordinates(self.plan, places))
 
+    def simultaneous_band(self, settings: Sequence[Setting]) -> float:
+        """Return :meth:`Surface.simultaneous_band` of these settings."""
+        return self.surface.simultaneous_band(coordinates(self.plan, np.array(settings, dtype=float)))
+
 
 def units_of(rounds: Iterable[FrontierRound]) -> tuple[Unit, ...]:
     """Group rounds by setting and start. A unit's scatter is averaged with the pooled one (as in Smyth 2004)."""

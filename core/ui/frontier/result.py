@@ -18,7 +18,7 @@ from core.studies.frontier.answer import FrontierAnswer, MeasuredPoint, frontier
 from core.studies.frontier.export import frontier_data, frontier_text
 from core.studies.frontier.figures import fixed_words, frontier_figure, who_is_ahead
 from core.studies.frontier.record import AXES, Axis, FrontierStudy, Setting
-from core.ui import charts, evidence, frame, news, share
+from core.ui import charts, evidence, frame, navigation, news, share
 from core.ui.card import label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.frontier import page
@@ -28,6 +28,8 @@ from core.ui.words import OUTCOMES, plain
 from core.workload.execution import chosen_line
 
 SHOWN_FAILURES = 3
+HELD, PLACE = "held", "at"
+"""Parameters of the address: the axis that the map does not show, and depth, width and batch."""
 QUESTION = "At which sizes is one target faster than another?"
 INTERPOLATED = "Interpolated between the settings that were measured, with its 95 % interval."
 
@@ -47,6 +49,7 @@ class _Parts:
 
     def __init__(self, study_id: str, study: FrontierStudy) -> None:
         self._id, self._answer = study_id, page.answer_of(study_id, study)
+        self._fixed, self._place = _chosen(study_id, self._answer)
 
     def verdict(self) -> None:
         _card(self._answer)
@@ -54,12 +57,11 @@ class _Parts:
     def picture(self) -> None:
         """Draw the map, and below it its read-outs unless embedded."""
         above = st.container()
-        fixed, place = self._answer.study.plan.held_axis, self._answer.at
         if not st.context.is_embedded:
-            fixed, place = _choices(self._id, self._answer)
-            _read_out(self._answer, fixed, place)
+            _choices(self._id, self._answer, self._fixed, self._place)
+            _read_out(self._answer, self._fixed, self._place)
         with above:
-            _map(self._id, self._answer, fixed, place)
+            _map(self._id, self._answer, self._fixed, self._place)
 
     def notes(self) -> None:
         if sentences := notices(self._answer):
@@ -75,15 +77,13 @@ class _Parts:
         name, answer = f"frontier-{self._id}", self._answer
         files = study_files(
             name, partial(frontier_data, answer), text=partial(frontier_text, answer),
-            figure=partial(_at_its_point, answer), rows=itemgetter("measured"),
+            figure=partial(_slice, answer, self._fixed, self._place), rows=itemgetter("measured"),
         )  # fmt: skip
-        share.panel(name, {"study": self._id}, files)
+        share.panel(name, {"study": self._id} | _address(answer, self._fixed, self._place), files)
 
 
-def _at_its_point(answer: FrontierAnswer) -> go.Figure:
-    """Return the map through the verdict's point."""
-    held = answer.study.plan.held_axis
-    return frontier_figure(answer, slice_of(answer, held, getattr(answer.at, held)))
+def _slice(answer: FrontierAnswer, fixed: Axis, place: Setting) -> go.Figure:
+    return frontier_figure(answer, slice_of(answer, fixed, getattr(place, fixed)), place)
 
 
 def _settings(answer: FrontierAnswer) -> None:
@@ -109,7 +109,8 @@ def _so_far() -> None:
     with st.container(border=True):
         st.markdown("**Estimate so far**")
         st.markdown(plain(answer.sentence))
-    charts.show("frontier-live", partial(_at_its_point, answer), f"Map so far. {answer.sentence}", "frontier-so-far",
+    figure = partial(_slice, answer, answer.study.plan.held_axis, answer.at)
+    charts.show("frontier-live", figure, f"Map so far. {answer.sentence}", "frontier-so-far",
                 border=False)  # fmt: skip
 
 
@@ -147,26 +148,49 @@ def notices(answer: FrontierAnswer) -> tuple[str, ...]:
     return (*sentences, *(warning.text for warning in study.warnings))
 
 
-def _choices(study_id: str, answer: FrontierAnswer) -> tuple[Axis, Setting]:
-    """Draw and return the held axis and the place: its value on that axis selects the map, the others its read-outs."""
+def _chosen(study_id: str, answer: FrontierAnswer) -> tuple[Axis, Setting]:
+    """Return the held axis and the place: its value on that axis selects the map, the others its read-outs.
+
+    They are those of the fields, else of the address, else of the verdict.
+    """
     plan = answer.study.plan
-    fixed = plan.held_axis
+    fixed = st.session_state.get(f"frontier_fixed-{study_id}", st.query_params.get(HELD))
+    places = dict(zip(AXES, st.query_params.get(PLACE, "").split(","), strict=False))
+    place: dict[Axis, int] = {}
+    for axis in plan.free_axes:
+        wanted = st.session_state.get(f"frontier_at_{axis}-{study_id}", places.get(axis))
+        place[axis] = next((v for v in _values(answer, axis) if str(v) == str(wanted)), getattr(answer.at, axis))
+    is_axis = fixed in AXES and len(plan.free_axes) == len(AXES)
+    return fixed if is_axis else plan.held_axis, answer.at._replace(**place)
+
+
+def _values(answer: FrontierAnswer, axis: Axis) -> list[int]:
+    return sorted({*answer.study.plan.values(axis), getattr(answer.at, axis)})
+
+
+def _address(answer: FrontierAnswer, fixed: Axis, place: Setting) -> dict[str, str]:
+    """Return the parameters of the address for what is not the verdict's own."""
+    other = {HELD: fixed} if fixed != answer.study.plan.held_axis else {}
+    return other | ({PLACE: ",".join(map(str, place))} if place != answer.at else {})
+
+
+def _choices(study_id: str, answer: FrontierAnswer, fixed: Axis, place: Setting) -> None:
+    """Draw the fields of held axis and place, and put both into the address."""
+    plan = answer.study.plan
     if len(plan.free_axes) == len(AXES):
-        fixed = st.segmented_control(
+        st.segmented_control(
             "Axes of the map", AXES, default=fixed, required=True, key=f"frontier_fixed-{study_id}",
             format_func=lambda axis: " and ".join(other for other in AXES if other != axis),
             help="The axis that is left out gets a slider.",
         )  # fmt: skip
-    place: dict[Axis, int] = {}
     with st.grid(3, min_column_width=130, gap="small"):
         for axis in sorted(plan.free_axes, key=lambda axis: axis != fixed):
-            usual: int = getattr(answer.at, axis)
-            place[axis] = st.select_slider(
-                f"Map at {axis}" if axis == fixed else f"Read out at {axis}",
-                sorted({*plan.values(axis), usual}), value=usual, key=f"frontier_at_{axis}-{study_id}",
+            st.select_slider(
+                f"Map at {axis}" if axis == fixed else f"Read out at {axis}", _values(answer, axis),
+                value=getattr(place, axis), key=f"frontier_at_{axis}-{study_id}",
                 format_func=lambda value: f"{value:,}",
             )  # fmt: skip
-    return fixed, answer.at._replace(**place)
+    navigation.put(**{HELD: None, PLACE: None} | _address(answer, fixed, place))
 
 
 def _read_out(answer: FrontierAnswer, fixed: Axis, place: Setting) -> None:

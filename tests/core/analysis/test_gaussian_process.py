@@ -89,3 +89,26 @@ def test_fitting_is_deterministic_and_goes_on_from_an_earlier_fit() -> None:
     assert fit_parameters(observed, PRIORS) == first
     again = fit_parameters(observed, PRIORS, first)
     assert again.start == pytest.approx(first.start, rel=0.5)
+
+
+def test_a_band_for_many_places_holds_them_at_once() -> None:
+    """Check one place (1.96), the same place many times, and places that are all but independent (Šidák 1967)."""
+    known = Parameters(signal=1.0, start=0.05, drift=0.02, unit=0.03, lengths=(1e-3, 1e-3))
+    far = np.array([[float(i), 0.0] for i in range(20)])
+    surface = condition(
+        Observed(far, np.zeros(20), np.zeros(20), np.arange(20), np.zeros(20)), known
+    )  # shows the linear mean, so that the rest of neighbours is independent
+    between = far[:10] + 0.5
+    assert surface.simultaneous_band(far[:1]) == pytest.approx(1.96, rel=0.03)
+    assert surface.simultaneous_band(np.repeat(far[:1], 30, axis=0)) == pytest.approx(1.96, rel=0.03)
+    assert surface.simultaneous_band(between) == pytest.approx(2.80, rel=0.06)
+
+
+def test_a_band_for_many_places_holds_functions_of_the_process() -> None:
+    outside = 0
+    for seed in range(60):
+        observed, places, true = drawn(seed, n=40)
+        surface = condition(observed, TRUE)
+        mean, sd = surface.at(places)
+        outside += bool(np.any(np.abs(true - mean) > surface.simultaneous_band(places) * sd))
+    assert outside <= 8  # of 60; 3 are expected
