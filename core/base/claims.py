@@ -121,7 +121,7 @@ BASES: dict[Claim, Basis] = {
     Claim.INPUT_BOUND: Basis("40 % of the step (30 to 50) waits for input", REPLICATES, "the arm that was chosen"),
     Claim.FRONTIER: Basis(
         "the GPU is clearly faster at 30 % of the map's settings",
-        "posterior of the surface, largest |z| over the map",
+        "posterior of the surface, its largest deviation over the map",
         "all settings of the map",
     ),
     Claim.EFFICIENCY: Basis("2 GPUs are 1.7 times (1.6 to 1.8) as fast as one", REPLICATES, LOOKS),

@@ -81,8 +81,9 @@ def another(field: Any) -> Any:
 
 
 @pytest.mark.parametrize("page", SHARED)
-def test_every_choice_that_changes_a_picture_is_in_the_link(page: str) -> None:
+def test_every_choice_that_changes_a_picture_is_in_the_link(engine: Any, page: str) -> None:
     """Change one field after the other, and open the link of all."""
+    kept(engine, RUN, helping_diagnosis(RUN))
     at = opened(page)
     first, changed, tried = pictures(at), [], set()
     while True:
