@@ -85,8 +85,9 @@ def levenberg_marquardt(
     best = LeastSquares(start, *model(start))
     for _ in range(MAX_ITERATIONS):
         normal = best.jacobian.T @ best.jacobian
-        damped = normal + damping * np.diag(np.diag(normal) + 1e-9)
-        step = np.linalg.solve(damped, -best.jacobian.T @ best.residuals)
+        diagonal = normal.reshape(-1)[:: len(start) + 1]
+        diagonal += damping * (diagonal + 1e-9)
+        step = np.linalg.solve(normal, -best.jacobian.T @ best.residuals)
         parameters = np.maximum(best.parameters + step, lowest)
         tried = LeastSquares(parameters, *model(parameters))
         settled = np.max(np.abs(parameters - best.parameters)) < tolerance

@@ -217,7 +217,10 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
         shown[value.batch].append(value.log)
     picture = np.array([median(shown[batch]) for batch in batches])
     unpaired = len(run.rounds) - len(values)
-    error = np.array([_median_error([of for (_, at), of in cells.items() if at == batch]) for batch in batches])
+    of_batch: dict[int, list[list[float]]] = defaultdict(list)
+    for (_, batch), several in cells.items():
+        of_batch[batch].append(several)
+    error = np.array([_median_error(of_batch[batch]) for batch in batches])
     return Observations(np.array(batches, dtype=float), table, picture, rounds, error, looks, unpaired, quiet)
 
 
@@ -276,10 +279,11 @@ def _median_error(replicates: Sequence[Sequence[float]]) -> float:
     rich = [values for values in replicates if len(values) >= CLEAN_ROUNDS]
     if not rich:
         return 0.0
-    deviations = [
-        1.4826 * len(values) / (len(values) - 0.8) * median(abs(value - median(values)) for value in values)
-        for values in rich
-    ]
+    deviations = []
+    for values in rich:
+        middle = median(values)
+        spread = median([abs(value - middle) for value in values])
+        deviations.append(1.4826 * len(values) / (len(values) - 0.8) * spread)
     rounds = np.array([len(values) for values in replicates])
     return MEDIAN_ERROR * math.sqrt(float(np.mean(np.square(deviations))) * float(np.mean(1 / rounds)))
 

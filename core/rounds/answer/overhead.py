@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -61,14 +62,17 @@ def fit_target(run: Run, target: int, cells: tuple[CellStats, ...]) -> Fit | Non
 
 def solve(batches: Array, times_ms: Array, q: float | None = None) -> _Solution:
     """Minimise squared errors in log T over floor, slope and (with more than three points) q; ``q`` fixes it."""
-    candidates = (q,) if q is not None else QS if len(batches) > MIN_BATCHES else (DEFAULT_Q,)
-    fits = [_fit(batches, times_ms, value) for value in candidates]
+    log_b, log_times = np.log(batches), np.log(times_ms)
+    start = np.array([log_times.min(), (log_times - log_b).min()])  # the fastest step and the cheapest sample
+    lowest, fits = start - FARTHEST, []
+    for candidate in (q,) if q is not None else QS if len(batches) > MIN_BATCHES else (DEFAULT_Q,):
+        fits.append(_fit(log_b, log_times, candidate, start, lowest))
+        start = np.array([fits[-1].log_floor, fits[-1].log_slope])  # the next q's solution is near
     return min(fits, key=lambda s: float(np.sum(s.residuals**2)))
 
 
-def _fit(batches: Array, times_ms: Array, q: float) -> _Solution:
-    """Fit log floor and log slope for one q, starting from the fastest step and the cheapest sample."""
-    log_b, log_times = np.log(batches), np.log(times_ms)
+def _fit(log_b: Array, log_times: Array, q: float, start: Array, lowest: Array) -> _Solution:
+    """Fit log floor and log slope for one q."""
 
     def model(theta: Array) -> tuple[Array, Array]:
         floor, work = q * theta[0], q * (theta[1] + log_b)
@@ -76,8 +80,7 @@ def _fit(batches: Array, times_ms: Array, q: float) -> _Solution:
         share = np.exp(work - q * log_t)  # d log T / d log slope; the rest belongs to the floor
         return log_times - log_t, np.stack([share - 1, -share], axis=1)
 
-    start = np.array([log_times.min(), (log_times - log_b).min()])
-    theta, residuals, jacobian = levenberg_marquardt(model, start, lowest=start - FARTHEST)
+    theta, residuals, jacobian = levenberg_marquardt(model, start, lowest=lowest)
     covariance: Array = np.asarray(np.linalg.pinv(jacobian.T @ jacobian, rcond=1e-10), dtype=float)
     return _Solution(float(theta[0]), float(theta[1]), q, residuals, covariance)
 
@@ -95,7 +98,7 @@ def _spread(run: Run, target: int, q: float) -> Array:
     fits = []
     for by_batch in rich[:: -(-len(rich) // MAX_FITTED)]:
         batches = np.array(sorted(by_batch), dtype=float)
-        medians = np.array([np.median(by_batch[int(b)]) for b in batches])
+        medians = np.array([median(by_batch[int(b)]) for b in batches])
         fit = solve(batches, medians, q)
         fits.append((fit.log_floor, fit.log_slope, fit.log_floor - fit.log_slope))
     scatter = np.std(fits, axis=0, ddof=1) / math.sqrt(len(rich))

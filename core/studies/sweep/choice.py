@@ -73,8 +73,10 @@ class Choice:
     @property
     def wanted(self) -> int:
         """Number of replicates that each batch gets."""
+        if self._settled is not None:
+            return self._settled
         typical = self._typical
-        return self._settled or schedule.replicates(
+        return schedule.replicates(
             self._total_s(), typical.startup_s, typical.batch_s, len(self._plan.batches)
         )
 
@@ -92,7 +94,8 @@ class Choice:
 
     def due(self) -> dict[int, int]:
         """Return the number of replicates that each tried batch still lacks."""
-        missing = {batch: self.wanted - self._replicates(batch) for batch in sorted(self.tried)}
+        wanted = self.wanted
+        missing = {batch: wanted - self._replicates(batch) for batch in sorted(self.tried)}
         return {batch: count for batch, count in missing.items() if count > 0}
 
     def due_s(self, due: Mapping[int, int]) -> float:
@@ -107,7 +110,7 @@ class Choice:
             for target in self._workers.running
             if self._attempts.is_open(target, batch) and not self._plan.why_uneven(target, batch)
         ]
-        return min((self._ledger.replicates_of(target, batch) for target in running), default=self.wanted)
+        return min(self._ledger.replicates_of(target, batch) for target in running) if running else self.wanted
 
     # -- a start ---------------------------------------------------------------------------------------------------
 

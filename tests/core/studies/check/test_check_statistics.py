@@ -29,7 +29,7 @@ def share(found: list[CheckAnswer], verdict: str) -> float:
     return Counter(answer.verdict for answer in found)[verdict] / len(found)
 
 
-@pytest.mark.parametrize(("checks", "most"), [(8, 0.125), pytest.param(300, 0.05, marks=MANY)], ids=["few", "many"])
+@pytest.mark.parametrize(("checks", "most"), [(8, 0.125), pytest.param(200, 0.05, marks=MANY)], ids=["few", "many"])
 @pytest.mark.parametrize("batches", [(256,), (1, 256), (1, 16, 64, 256)], ids=str)
 def test_false_alarms(checks: int, most: float, batches: tuple[int, ...]) -> None:
     found = answers(checks, 1.0, batches)
@@ -39,7 +39,7 @@ def test_false_alarms(checks: int, most: float, batches: tuple[int, ...]) -> Non
     assert np.mean(covered) >= 0.95 - 2 * math.sqrt(0.05 * 0.95 / len(covered))
 
 
-@pytest.mark.parametrize(("checks", "least"), [(8, 1.0), pytest.param(300, 0.95, marks=MANY)], ids=["few", "many"])
+@pytest.mark.parametrize(("checks", "least"), [(8, 1.0), pytest.param(200, 0.95, marks=MANY)], ids=["few", "many"])
 @pytest.mark.parametrize("ratio", [1.1, {1: 1.1}], ids=["everywhere", "at one batch"])
 def test_a_slowdown_of_ten_percent_is_found(checks: int, least: float, ratio: Mapping[int, float] | float) -> None:
     found = answers(checks, ratio)
@@ -47,7 +47,7 @@ def test_a_slowdown_of_ten_percent_is_found(checks: int, least: float, ratio: Ma
     assert share(found, "unchanged") + share(found, "faster") <= 0.025
 
 
-@pytest.mark.parametrize("checks", [pytest.param(300, marks=MANY)])
+@pytest.mark.parametrize("checks", [pytest.param(200, marks=MANY)])
 def test_a_slowdown_at_the_limit_is_seldom_called_unchanged(checks: int) -> None:
     assert share(answers(checks, 1.05), "unchanged") <= 0.025 + 2 * math.sqrt(0.025 / checks)
 

@@ -20,5 +20,6 @@ def test_equal_targets_are_not_told_apart_at_any_look(noise: NoiseModel, sweeps:
     claims = []
     for seed in range(sweeps):
         more_s = 30.0 if seed % 4 == 0 else 0.0
-        claims.append(equal_targets(noise, seed, BUDGETS_S[seed % 3], every_s=1.0, more_s=more_s).claims)
+        every_s = 1.0 if seed % 10 == 0 else 10.0  # a look also follows each start, where alone claims change
+        claims.append(equal_targets(noise, seed, BUDGETS_S[seed % 3], every_s=every_s, more_s=more_s).claims)
     assert sum(map(bool, claims)) <= 0.03 * sweeps, [sorted(one) for one in claims if one]
