@@ -51,10 +51,10 @@ NEIGHBOURS = ("none", "one", "bursts", "all cores")
 BURST_S = 0.2, 2.0
 WORKER = """
 from core.machine import cores
-from core.worker import cells, server, turns
+from core.worker import cells, server
 
 def block(engine, request, run=cells.CellEngine.block):
-    turns.MAX_LEAD_IN_MS = float("inf") if request.slot else 0.0
+    cells.MAX_LEAD_IN_MS = float("inf") if request.slot else 0.0
     engine.turns.end()
     return run(engine, request.model_copy(update={"slot": 0})).model_copy(update={"slot": request.slot})
 

@@ -76,9 +76,7 @@ class Choice:
         if self._settled is not None:
             return self._settled
         typical = self._typical
-        return schedule.replicates(
-            self._total_s(), typical.startup_s, typical.batch_s, len(self._plan.batches)
-        )
+        return schedule.replicates(self._total_s(), typical.startup_s, typical.batch_s, len(self._plan.batches))
 
     def settle(self) -> None:
         """Fix the number of replicates, now that the first start has shown the costs."""
