@@ -22,7 +22,7 @@ from tests.support.study_pages import start
 
 FULL = "The answer in full"
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
 
 def test_without_a_noise_study_there_is_throughput_and_a_button_that_measures_one(engine: Any) -> None:

@@ -19,7 +19,7 @@ from tests.support.batch_page import kept
 from tests.support.downloads import content
 from tests.support.study_pages import start
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.pages]
 
 NAMES = make_run(4).names
 CARD = "V100-16GB-PCIe"

@@ -8,7 +8,7 @@ import pytest
 from simulated.pages import AT, running, stop_time, text_of
 from tests.support.places import FRONTIER, PIPELINE, SCALING, STUDIES, SWEEP, Place
 
-pytestmark = pytest.mark.usefixtures("this_machine")
+pytestmark = [pytest.mark.usefixtures("this_machine"), pytest.mark.pages]
 
 
 @pytest.mark.parametrize("place", [SWEEP, *STUDIES], ids=str)

@@ -20,7 +20,7 @@ from simulated.pages import chart_titles, damage, ended, keep, open_page, says, 
 from simulated.runs import make_run
 from tests.support.study_pages import start, started_plan
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.pages]
 
 
 def button(at: AppTest) -> Any:
