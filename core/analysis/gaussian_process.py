@@ -23,7 +23,7 @@ DRIFT_S = 6.0  # correlation time of the drift; only its order of magnitude matt
 SWEEPS = 12  # at most; each tries every parameter up and down
 FIRST_STEP, LAST_STEP = 0.8, 0.1  # of the logarithm of a parameter
 JITTER = 1e-8
-DRAWS = 4000
+DRAWS = 4000  # for the quantile of a simultaneous band
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def levenberg_marquardt(
     best = LeastSquares(start, *model(start))
     for _ in range(MAX_ITERATIONS):
         normal = best.jacobian.T @ best.jacobian
-        diagonal = normal.reshape(-1)[:: len(start) + 1]
+        diagonal = normal.reshape(-1)[:: len(start) + 1]  # a view
         diagonal += damping * (diagonal + 1e-9)
         step = np.linalg.solve(normal, -best.jacobian.T @ best.residuals)
         parameters = np.maximum(best.parameters + step, lowest)
