@@ -1,4 +1,4 @@
-"""A warning before a sweep starts: the number of cores that other programs currently use."""
+"""A line beside the button that starts a sweep: the number of cores that other programs currently use."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from core.ui.words import plain
 
 LOOK_EVERY_S = 3.0  # a sample costs the server some milliseconds, and none is taken during a measurement
 LEAST_S, STALE_S = 0.3, 10.0  # the kernel counts in ticks of 10 ms; older samples are not current
+HELP = "A verdict holds for the machine as it is while it is measured: beside other programs, or without."
 BUSY_PCT = 25.0  # of a core; above it a round counts as disturbed (core.base.evidence.Interference)
 
 
@@ -44,23 +45,27 @@ def watch() -> Watch:
 
 
 def warn() -> None:
-    """Warn if others use the cores that a sweep is about to measure; never where no sweep can be started."""
+    """Draw the line about others on the cores that a sweep is about to measure; not where no sweep can be started."""
     if not registry.read_only() and not st.context.is_embedded:
-        _warning()
+        _line()
 
 
 @st.fragment(run_every=LOOK_EVERY_S)
-def _warning() -> None:
-    if busy_sentence() is None and (text := words(watch().look())):
-        st.caption(f":material/groups: **{plain(text)}**")  # a box would push the charts below the fold
+def _line() -> None:
+    if busy_sentence() is None:
+        line, who = words(watch().look())
+        st.caption(f":material/groups: {line}", help=HELP + who)  # a box would push the charts below the fold
 
 
-def words(seen: Interference) -> str:
-    """Return the warning; empty if others are quiet, or invisible."""
-    if seen.other_cpu_pct is None or seen.other_cpu_pct <= BUSY_PCT:
-        return ""
-    who = f", mostly {seen.busiest[0].name}" if seen.busiest else ""
-    return (
-        f"Other programs use {seen.other_cpu_pct / 100:.1f} cores now{who}. Close them before you measure: the verdict "
-        "would hold beside them only, if there is one."
-    )
+def words(seen: Interference) -> tuple[str, str]:
+    """Return the line about other programs and the name of the busiest for its help, as Markdown.
+
+    There is always one, and all fit into one line of a phone: a line that comes, goes or wraps moves the page, which
+    closes a list of options that is open (Streamlit 1.67, seen in Chromium).
+    """
+    if seen.other_cpu_pct is None:
+        return "Close other programs before you measure.", ""
+    if seen.other_cpu_pct <= BUSY_PCT:
+        return "Other programs use hardly any core now.", ""
+    who = f" Busiest now: {plain(seen.busiest[0].name)}." if seen.busiest else ""
+    return f"**Other programs use {seen.other_cpu_pct / 100:.1f} cores: close them.**", who

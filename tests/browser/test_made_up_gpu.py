@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simulated.made_up.states import ROOT, STATES, environment
-from tests.support.browser import PATIENCE_MS, expect, go, settle
+from tests.support.browser import PATIENCE_MS, choose, expect, go, settle
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]
@@ -24,20 +24,6 @@ def sweep(state: str, folder: Path) -> None:
     variables = environment(state, folder)
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
-
-
-def choose(page: Any, box: Any, words: str) -> None:
-    """Choose an option of a short list, which a script that still runs would close again."""
-    from playwright.sync_api import TimeoutError as Closed
-
-    for patience_ms in (5_000, 10_000, PATIENCE_MS):
-        settle(page)
-        box.click()
-        try:
-            return page.get_by_role("option", name=re.compile(words)).click(timeout=patience_ms)
-        except Closed:
-            page.keyboard.press("Escape")
-    raise AssertionError("the list does not stay open")
 
 
 def test_a_sweep_of_the_made_up_gpu_from_the_button_to_its_trace(

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.neighbours import planted
 from core.studies.registry import example_id, kind_of, load_example
 from simulated.runs import make_run
-from tests.support.browser import assert_part_fits, assert_words_apart, expect, go, settle
+from tests.support.browser import assert_part_fits, assert_words_apart, choose, expect, go, settle
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]
@@ -46,9 +47,7 @@ def test_without_a_gpu_the_first_screen_answers_above_the_fold(
         for title in [*page.locator(".xtitle").all(), page.get_by_role("button", name="Measure this CPU")]:
             assert title.bounding_box()["y"] + title.bounding_box()["height"] < 900
         box = page.get_by_role("combobox", name="Modelled GPU")
-        box.click()
-        box.fill("H100-SXM")
-        page.get_by_role("option", name="H100-SXM (modelled, runs no worker)").click()
+        choose(page, box, "^H100-SXM ", typed="H100-SXM")
         expect(page.get_by_text(re.compile("^Modelled: H100-SXM ")).first).to_be_visible()
         for width in (1440, 1024):
             page.set_viewport_size({"width": width, "height": 900})
@@ -147,11 +146,7 @@ def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open
     page.get_by_text("More: as proposed").click()
     box = page.get_by_role("combobox", name="Against a modelled GPU")
     expect(box).to_be_visible()
-    settle(page)  # a script that still runs would close the list of options
-    box.click()
-    box.fill("H100-SXM")
-    expect(page.get_by_role("option", name="H100-SXM (modelled, runs no worker)")).to_be_visible()
-    box.press("Enter")
+    choose(page, box, "^H100-SXM ", typed="H100-SXM")
     told = page.get_by_text(re.compile("Modelled: H100-SXM.*No worker ran for it"))
     expect(told).to_be_visible()
     expect(page.get_by_role("button", name="Measure this machine")).to_be_enabled()
@@ -162,6 +157,24 @@ def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open
     settle(page)
     assert_words_apart(page.locator(".js-plotly-plot").first)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1024
+
+
+def test_a_list_of_options_stays_open_while_other_programs_begin_to_work(server: str, open_tab: OpenTab) -> None:
+    """Plant a neighbour while a list is open: the line that names it must not move the page."""
+    page = open_tab(f"{server}/sweep")
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.get_by_text("More: as proposed").click()
+    box = page.get_by_role("combobox", name="Against a modelled GPU")
+    expect(box).to_be_visible()
+    box.scroll_into_view_if_needed()
+    page.wait_for_timeout(1_000)  # the script that the click began, and scrolling, close it
+    settle(page)
+    box.click()
+    expect(page.get_by_role("option").first).to_be_visible()
+    with planted("one core"):
+        expect(page.get_by_text(re.compile(r"Other programs use [\d.]+ cores:"))).to_be_visible()
+        page.wait_for_timeout(500)
+        assert page.get_by_role("option").first.is_visible()
 
 
 @pytest.mark.parametrize("width", [1440, 1024])

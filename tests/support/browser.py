@@ -1,9 +1,16 @@
 """Helpers for browser tests."""
 
+import re
 from typing import Any
 
 from core.ui import menu
 
+# Of a chart and of its visible words; in one look, since the page may still move
+BOXES = """chart => [chart, ...chart.querySelectorAll(".annotation-text, .legendtext, .xtitle, .xtick text")]
+    .filter(element => element.checkVisibility({visibilityProperty: true}))
+    .map(element => element.getBoundingClientRect())
+    .filter(box => box.width && box.height)
+    .map(({x, y, width, height}) => ({x, y, width, height}))"""
 PATIENCE_MS = 60_000  # TensorFlow starts within seconds on an idle machine, and within a minute on a busy one
 
 
@@ -21,6 +28,27 @@ def settle(page: Any) -> None:
         plot => !plot.offsetWidth || Math.abs(plot._fullLayout.width - plot.offsetWidth) < 2)""")
 
 
+def choose(page: Any, box: Any, words: str, typed: str | None = None) -> None:
+    """Choose an option of a list, which a script that still runs would close again.
+
+    Args:
+        words: A pattern of the option's text.
+        typed: What to type to bring it to the top of a long list.
+    """
+    from playwright.sync_api import TimeoutError as Closed
+
+    for patience_ms in (5_000, 10_000, PATIENCE_MS):
+        settle(page)
+        box.click()
+        if typed:
+            box.fill(typed)
+        try:
+            return page.get_by_role("option", name=re.compile(words)).click(timeout=patience_ms)
+        except Closed:
+            page.keyboard.press("Escape")
+    raise AssertionError("the list does not stay open")
+
+
 def go(page: Any, name: str) -> None:
     """Go to a page by the menu, whatever its group."""
     group = next(group for group, names in menu.groups().items() if name.lower() in names)
@@ -31,10 +59,8 @@ def go(page: Any, name: str) -> None:
 
 def assert_words_apart(chart: Any) -> None:
     """Check that no word of a chart overlaps another or leaves its frame; title and notes stand outside."""
-    texts = chart.locator(".annotation-text, .legendtext, .xtitle, .xtick text")
-    boxes = [box for text in texts.all() if text.is_visible() and (box := text.bounding_box())]
+    frame, *boxes = chart.evaluate(BOXES)
     assert len(boxes) >= 6
-    frame = chart.bounding_box()
     for i, a in enumerate(boxes):
         assert a["x"] >= frame["x"] - 1
         assert a["x"] + a["width"] <= frame["x"] + frame["width"] + 1
