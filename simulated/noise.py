@@ -80,6 +80,7 @@ class NoiseModel:
     odd_share: float = 0.0  # share of preparations that deviate by far more
     odd: tuple[float, float] = (0.05, 0.20)  # by this much, log-uniform, either way
     cores: CoreModel | None = None
+    asleep: float = 0.0  # steps of several threads are so much longer while idle cores wake
 
     @property
     def start(self) -> Start | None:
@@ -99,7 +100,7 @@ class NoiseModel:
 QUIET = NoiseModel(0.002, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
 QUIET_MACHINE = NoiseModel(
     tail=0.008, common_drift=0.0, own_drift=0.0, process=0.003, cell=0.004, stall_share=0.003, stall_factor=2.0,
-    preparation=0.005, odd_share=0.003, cores=CoreModel(),
+    preparation=0.005, odd_share=0.003, cores=CoreModel(), asleep=0.3,
 )  # fmt: skip
 """A quiet machine of two cores whose host has other guests; workers are forks of one process."""
 BURSTS = (Neighbour((0.2, 10.0), (0.2, 10.0)), Neighbour((0.2, 6.0), (0.2, 6.0)))

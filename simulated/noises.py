@@ -129,7 +129,7 @@ def exact_noise_study(run: Run, noise: float, steps: float = TRUE_STEPS, **chang
     return made.model_copy(update={"draws": draws, **changes})
 
 
-@dataclass
+@dataclass(eq=False)
 class SimulatedTrainer:
     """A worker whose noise scale doubles every ``doubling`` steps, and whose loss follows the law of S(B).
 

@@ -17,7 +17,9 @@ import numpy as np
 
 from core.base.evidence import LoopPair, Outcome
 from core.rounds.answer.answer import Band
+from core.studies.turns import IDLE_S
 from core.traces.record import DeviceTrace, StepParts
+from core.worker.cells import MAX_WAKING_MS
 from core.worker.protocol import (
     LOOP_PAIRS,
     STEPS_A_PAIR,
@@ -40,6 +42,7 @@ from core.worker.protocol import (
     WorkerLost,
 )
 from core.worker.serving import serve
+from core.worker.timing import CORES_AWAKE_MS
 from core.workload.execution import expected
 from core.workload.spec import Target, Workload, refuse_batch
 from simulated.noise import QUIET, Cores, Drift, NoiseModel, SimulatedInterference
@@ -185,6 +188,7 @@ class Machine:
         ]
         self.cores = Cores(self.noise.cores, self.seed) if self.noise.cores else None
         self.last_cell: tuple[int, int, int] | None = None
+        self.awake: tuple[Target, float] | None = None  # the target that ran last, and until when
         self.processes = 0
         self._fired: dict[Fault, int] = {}
         self._known: tuple[Target, ...] = ()
@@ -312,7 +316,8 @@ class SimulatedWorker:
         log += noise.tail * float(machine.rng.standard_t(3))
         if noise.stall_share and machine.rng.random() < noise.stall_share:
             log += math.log1p(machine.rng.random() * (noise.stall_factor - 1))
-        wait_s = 0.0
+        wake_ms, wait_s = self._wake(request, true_ms), 0.0
+        log += self._asleep(wake_ms, steps * true_ms)
         if machine.cores is not None:
             self._turn(batch, slot, true_ms)
             at_s = machine.clock.now_s()
@@ -324,7 +329,26 @@ class SimulatedWorker:
         if step_ms * steps / 1000 > deadline_s:
             raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
         machine.clock.advance(step_ms * steps / 1000 + 0.001)
-        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot, cpu_ms=cpu_ms)
+        machine.awake = self._runs_on, machine.clock.now_s()
+        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot, wake_ms=wake_ms, cpu_ms=cpu_ms)
+
+    def _wake(self, request: RunBlock, step_ms: float) -> float | None:
+        """Run untimed steps until idle cores are awake, if asked to; return the ms that took."""
+        if not request.wake_cores or step_ms >= MAX_WAKING_MS:
+            return None
+        wake_ms = step_ms * math.ceil(CORES_AWAKE_MS / step_ms)
+        self._machine.clock.advance(wake_ms / 1000)
+        return wake_ms
+
+    def _asleep(self, wake_ms: float | None, block_ms: float) -> float:
+        """Return the logarithm of how much longer the block is because its cores are still waking."""
+        asleep, now_s = self._machine.noise.asleep, self._machine.clock.now_s()
+        if not asleep or wake_ms is not None or self._runs_on.threads == 1 or not self._runs_on.on_cpu:
+            return 0.0
+        last = self._machine.awake
+        if last is not None and not self._runs_on.is_wider_than(last[0]) and now_s - last[1] < IDLE_S:
+            return 0.0
+        return math.log1p(asleep * min(1.0, CORES_AWAKE_MS / block_ms))
 
     def _turn(self, batch: int, slot: int, step_ms: float) -> None:
         """Run one untimed step if the last block was another cell's."""

@@ -277,7 +277,8 @@ SLOWDOWNS: tuple[str, ...] = get_args(Slowdown)
 class Block(Frozen):
     """A timed block: ``steps`` consecutive steps closed by one device synchronisation, on one target.
 
-    ``wake_ms``: untimed steps just before, on an idle GPU, to let its clocks rise; None on a CPU, or if not recorded.
+    ``wake_ms``: untimed steps just before, to let an idle GPU's clocks rise or idle cores wake; None if none are needed
+    on a CPU, or if not recorded.
     ``cpu_ms`` is the CPU time of the worker's whole process during the block, if recorded.
     """
 

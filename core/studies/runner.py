@@ -16,6 +16,7 @@ from core.base.schema import UserError
 from core.machine.environment import capture_environment
 from core.studies import deadlines
 from core.studies.progress import Phase, Progress
+from core.studies.turns import CoreTurns
 from core.worker.clock import Clock
 from core.worker.protocol import (
     BlockDone,
@@ -212,7 +213,8 @@ class Asking:
         self.losses = Losses()
         self._longest: dict[Hashable, float] = {}
         self._forgiven: set[Hashable] = set()
-        self._devices: WeakKeyDictionary[Worker, str] = WeakKeyDictionary()
+        self._targets: WeakKeyDictionary[Worker, Target] = WeakKeyDictionary()
+        self._turns = CoreTurns()
         self._watching = False
         self._sampled: WeakKeyDictionary[Worker, tuple[int, float]] = WeakKeyDictionary()
         self._slowed: bool | None = None
@@ -245,11 +247,14 @@ class Asking:
                 deadline_s = min(deadline_s, deadlines.again_s(self._budget_s))
             workers = launch(targets, deadline_s, self._tools.check, **limits)
         self._tools.startups[targets] = max(longest_s or 0.0, self._clock.now_s() - begin_s)
-        self._devices.update({w: t.device for w, t in zip(workers, targets, strict=True) if t.is_gpu})
+        self._targets.update(zip(workers, targets, strict=True))
+        self._turns.started(targets)
         return tuple(workers)
 
     def prepare(self, worker: Worker, request: Prepare, like: Hashable = None, expected_s: float = 0.0) -> Prepared:
         """Prepare a cell; preparations with the same ``like`` take about as long. Raises WorkerError."""
+        if request.block_ms is None:
+            request = request.model_copy(update={"block_ms": self._turns.block_ms})
         return self.ask(worker, request, (like, request.pipeline), expected_s)
 
     def block(self, worker: Worker, request: RunBlock, expected_s: float) -> BlockDone:
@@ -259,14 +264,18 @@ class Asking:
         Asking the driver takes 3 to 27 ms of a core (measured: H200, docs/validation.md), so never in a timed block.
         """
         deadline_s = deadlines.block_s(self._budget_s, expected_s, worker.ready.on_gpu)
-        done = worker.ask(request, deadline_s)
+        target = self._targets.get(worker)
+        if target is not None and self._turns.wakes_cores(target, self._clock.now_s()):
+            request = request.model_copy(update={"wake_cores": True})
+        done = self._asked(worker, request, deadline_s)
         if self._watching:
             return done
         self.card, now_s = None, self._clock.now_s()
         batch, due_s = self._sampled.get(worker, (None, -math.inf))
-        if worker in self._devices and self._tools.meter is not None and (batch != request.batch or now_s >= due_s):
+        is_metered = target is not None and target.is_gpu and self._tools.meter is not None
+        if is_metered and (batch != request.batch or now_s >= due_s):
             with self.watched(worker):
-                worker.ask(request, deadline_s)
+                self._asked(worker, request, deadline_s)
             due_s = now_s + max(APART_S, APART_BLOCKS * done.block_ms / 1000) if self.card else math.inf
             self._sampled[worker] = request.batch, due_s
         return done
@@ -274,13 +283,13 @@ class Asking:
     @contextmanager
     def watched(self, worker: Worker) -> Iterator[None]:
         """Sample the worker's GPU, if it has one, in a ``with`` block; blocks of steps inside belong to the sample."""
-        meter, device = self._tools.meter, self._devices.get(worker)
-        if self._watching or meter is None or device is None:
+        meter, target = self._tools.meter, self._targets.get(worker)
+        if self._watching or meter is None or target is None or not target.is_gpu:
             self.card = self.card if self._watching else None
             yield
             return
         self._watching, self.card = True, None
-        meter.begin(device)
+        meter.begin(target.device)
         try:
             yield
         finally:
@@ -308,9 +317,16 @@ class Asking:
         """Return the reply to any other request, with the deadline of a preparation. Raises WorkerError."""
         key, begin_s = (type(request), like), self._clock.now_s()
         longest_s, gpu = self._longest.get(key), worker.ready.on_gpu
-        reply = worker.ask(request, deadlines.prepare_s(self._budget_s, longest_s, expected_s, gpu))
+        reply = self._asked(worker, request, deadlines.prepare_s(self._budget_s, longest_s, expected_s, gpu))
         self._longest[key] = max(self._longest.get(key, 0.0), self._clock.now_s() - begin_s)
         return reply
+
+    def _asked(self, worker: Worker, request: Request[R], deadline_s: float) -> R:
+        try:
+            return worker.ask(request, deadline_s)
+        finally:
+            if worker in self._targets:
+                self._turns.ended(self._targets[worker], self._clock.now_s())
 
     def forgives(self, cell: Hashable, error: WorkerError) -> bool:
         """Tell whether a cell may be retried: once, after its worker crashed, as the cell may not be the cause."""

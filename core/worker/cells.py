@@ -121,6 +121,7 @@ def tensorflow_only(what: str, title: str) -> CellFailed:
 
 TURN_MS = 3.0  # between two blocks of a cell: after a longer pause another worker is assumed to have had its turn
 MAX_LEAD_IN_MS = 20.0  # of a call on a CPU: if calls are longer, an untimed one is not worth its time
+MAX_WAKING_MS = 1000.0  # the same if it also wakes cores, which lengthens the first 0.1 s
 
 
 class Turns:
@@ -147,17 +148,24 @@ class Turns:
     def idle_ms(self) -> float:
         return 1000 * (time.monotonic() - self._end_s)
 
-    def wake(self, step: Step, idle_ms: float, already_ms: float) -> float | None:
+    def wake(self, step: Step, idle_ms: float, already_ms: float, cores: bool = False) -> float | None:
         """Run steps untimed after a pause or another cell's turn.
 
-        On a CPU one call restores the caches, unless the pipeline already ran for ``already_ms``. On an accelerator the
-        clocks rise; returns the ms that took, None on a CPU.
+        On a CPU one call restores the caches, unless the pipeline already ran for ``already_ms``. With ``cores`` idle
+        ones wake, on an accelerator the clocks rise: returns the ms that took, else None.
         """
+
+        def run_calls(calls: int) -> float:
+            return step.run(calls * step.per_call)
+
         if not self._on_cpu:
-            return timing.wake(lambda calls: step.run(calls * step.per_call), idle_ms, already_ms)
+            return timing.wake(run_calls, idle_ms, already_ms)
         turned = self._last is None or self._last() is not step or idle_ms > TURN_MS
-        if turned and not already_ms and step.call_ms < MAX_LEAD_IN_MS:
-            step.run(step.per_call)
+        if turned and not already_ms:
+            if cores and step.call_ms < MAX_WAKING_MS:
+                return timing.untimed(run_calls, timing.CORES_AWAKE_MS)
+            if step.call_ms < MAX_LEAD_IN_MS:
+                run_calls(1)
         return None
 
 
@@ -301,7 +309,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         cell = self.cell(request.batch, request.slot)
         idle_ms = self.turns.idle_ms
         with self.outcomes(cell.pipeline), cell.step.fed() as fed_ms:
-            wake_ms = self.turns.wake(cell.step, idle_ms, fed_ms)
+            wake_ms = self.turns.wake(cell.step, idle_ms, fed_ms, request.wake_cores)
             cpu_s = time.process_time()
             block_ms = cell.step.run(request.steps)
             cpu_ms = 1000 * (time.process_time() - cpu_s)

@@ -260,13 +260,18 @@ class Prepare(Request[Prepared]):
 
 
 class RunBlock(Request[BlockDone]):
-    """Run one block of a prepared cell."""
+    """Run one block of a prepared cell.
+
+    ``wake_cores``: the turns of others leave cores idle that its steps use, so these run untimed first until they are
+    awake.
+    """
 
     doing: ClassVar[str] = "measuring batch {batch}"
     kind: Literal["block"] = "block"
     batch: int
     steps: int
     slot: int = 0
+    wake_cores: bool = False
 
 
 class TraceSteps(Request[Traced]):

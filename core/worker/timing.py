@@ -27,6 +27,9 @@ GROWTH_LIMIT = 16  # a block that is too short grows at most this much per try, 
 # four are chosen to cost a sweep at most a fifth of a GPU's idle time, and were measured on no card
 AWAKE_MS, WAKE_SHARE, MIN_WAKE_MS, MAX_WAKE_MS = 200.0, 0.2, 50.0, 300.0
 FEWEST_LATENCIES, LATENCY_MS = 3, 100.0  # steps timed singly if the warm-up has not done so already
+CORES_AWAKE_MS = 100.0
+"""Steps of several threads are up to 40 % longer for so long after all cores but one were idle: fewer of their threads
+run at once (measured: benchmarks/turns.py waking)."""
 HEADROOM = 1.1  # aim this far above the minimum block, so that later, faster blocks are long enough too
 
 quartiles = functools.partial(statistics.quantiles, n=4, method="inclusive")
@@ -116,8 +119,13 @@ def wake_ms(idle_ms: float) -> float:
 
 def wake(run: RunSteps, idle_ms: float, already_ms: float = 0.0) -> float:
     """Run single steps for :func:`wake_ms` less ``already_ms``; return the ms that took, 0 if not needed."""
-    needed, spent = wake_ms(idle_ms) - already_ms, 0.0
-    while spent < needed:
+    return untimed(run, wake_ms(idle_ms) - already_ms)
+
+
+def untimed(run: RunSteps, at_least_ms: float) -> float:
+    """Run single steps for that long; return the ms that took."""
+    spent = 0.0
+    while spent < at_least_ms:
         spent += run(1)
     return spent
 

@@ -212,6 +212,12 @@ class Target(Frozen):
     def is_gpu(self) -> bool:
         return self.device.startswith("gpu:")
 
+    def is_wider_than(self, other: Target) -> bool:
+        """Return whether steps of the other leave cores idle that this one's use."""
+        if not self.on_cpu or self.threads == 1:
+            return False
+        return not other.on_cpu or (other.threads or math.inf) < (self.threads or math.inf)
+
     @property
     def devices(self) -> tuple[str, ...]:
         """Its single devices, each a valid ``device``: ``gpu:0`` and ``gpu:1``, or ``cpu`` twice for ``cpu:2``."""

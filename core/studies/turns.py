@@ -1,0 +1,48 @@
+"""Turns of targets that use different numbers of cores: which of them must wake cores before a block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from core.workload.spec import Target
+
+BLOCK_MS = 20.0
+"""Least duration of every block where some targets wake cores, so that enough of the time is timed."""
+IDLE_S = 0.02
+"""After a longer pause of all targets cores count as idle."""
+
+
+class CoreTurns:
+    """Turns of the targets of one measurement.
+
+    After a turn of one thread, or a pause, steps of several threads are up to 40 % longer for a tenth of a second, as
+    the other cores wake late (measured: benchmarks/turns.py waking). That would favour the target with fewer threads.
+    """
+
+    def __init__(self) -> None:
+        self._targets: set[Target] = set()
+        self._last: Target | None = None
+        self._end_s = -math.inf
+
+    def started(self, targets: Iterable[Target]) -> None:
+        """Let these take turns with those before."""
+        self._targets.update(targets)
+
+    @property
+    def block_ms(self) -> float | None:
+        """The least duration of a block; None for the device's default."""
+        return BLOCK_MS if any(map(self._is_wider, self._targets)) else None
+
+    def wakes_cores(self, target: Target, now_s: float) -> bool:
+        """Return whether cores that the target uses are idle now because of another's turn or a pause."""
+        if not self._is_wider(target):
+            return False
+        return self._last is None or target.is_wider_than(self._last) or now_s - self._end_s > IDLE_S
+
+    def ended(self, target: Target, now_s: float) -> None:
+        """Note that the target's turn has just ended."""
+        self._last, self._end_s = target, now_s
+
+    def _is_wider(self, target: Target) -> bool:
+        return any(target.is_wider_than(other) for other in self._targets)
