@@ -346,7 +346,7 @@ class SimulatedWorker:
         if not asleep or wake_ms is not None or self._runs_on.threads == 1 or not self._runs_on.on_cpu:
             return 0.0
         last = self._machine.awake
-        if last is not None and not self._runs_on.is_wider_than(last[0]) and now_s - last[1] < IDLE_S:
+        if last is not None and not self._runs_on.cores > last[0].cores and now_s - last[1] < IDLE_S:
             return 0.0
         return math.log1p(asleep * min(1.0, CORES_AWAKE_MS / block_ms))
 

@@ -253,8 +253,6 @@ class Asking:
 
     def prepare(self, worker: Worker, request: Prepare, like: Hashable = None, expected_s: float = 0.0) -> Prepared:
         """Prepare a cell; preparations with the same ``like`` take about as long. Raises WorkerError."""
-        if request.block_ms is None:
-            request = request.model_copy(update={"block_ms": self._turns.block_ms})
         return self.ask(worker, request, (like, request.pipeline), expected_s)
 
     def block(self, worker: Worker, request: RunBlock, expected_s: float) -> BlockDone:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from core.workload.spec import Target
 
-BLOCK_MS = 20.0
-"""Least duration of every block where some targets wake cores, so that enough of the time is timed."""
 IDLE_S = 0.02
 """After a longer pause of all targets cores count as idle."""
+
+
+def uneven(targets: Collection[Target]) -> bool:
+    """Return whether some of the targets leave cores idle that others use."""
+    return len({target.cores for target in targets}) > 1
+
+
+def up_and_down(order: Sequence[int], targets: Sequence[Target], turn: int) -> tuple[int, ...]:
+    """Return the order by the targets' cores, reversed in every second turn, so that cores wake once in two.
+
+    Targets with as many cores keep their order.
+    """
+    return tuple(sorted(order, key=lambda index: targets[index].cores, reverse=turn % 2 == 1))
 
 
 class CoreTurns:
@@ -29,20 +40,15 @@ class CoreTurns:
         """Let these take turns with those before."""
         self._targets.update(targets)
 
-    @property
-    def block_ms(self) -> float | None:
-        """The least duration of a block; None for the device's default."""
-        return BLOCK_MS if any(map(self._is_wider, self._targets)) else None
-
     def wakes_cores(self, target: Target, now_s: float) -> bool:
         """Return whether cores that the target uses are idle now because of another's turn or a pause."""
         if not self._is_wider(target):
             return False
-        return self._last is None or target.is_wider_than(self._last) or now_s - self._end_s > IDLE_S
+        return self._last is None or target.cores > self._last.cores or now_s - self._end_s > IDLE_S
 
     def ended(self, target: Target, now_s: float) -> None:
         """Note that the target's turn has just ended."""
         self._last, self._end_s = target, now_s
 
     def _is_wider(self, target: Target) -> bool:
-        return any(target.is_wider_than(other) for other in self._targets)
+        return any(target.cores > other.cores for other in self._targets)

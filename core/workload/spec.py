@@ -212,11 +212,10 @@ class Target(Frozen):
     def is_gpu(self) -> bool:
         return self.device.startswith("gpu:")
 
-    def is_wider_than(self, other: Target) -> bool:
-        """Return whether steps of the other leave cores idle that this one's use."""
-        if not self.on_cpu or self.threads == 1:
-            return False
-        return not other.on_cpu or (other.threads or math.inf) < (self.threads or math.inf)
+    @property
+    def cores(self) -> float:
+        """Number of cores that its steps may use: one beside an accelerator, infinite without a limit."""
+        return (self.threads or math.inf) if self.on_cpu else 1
 
     @property
     def devices(self) -> tuple[str, ...]:

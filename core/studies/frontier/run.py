@@ -17,7 +17,9 @@ from core.base.numbers import byte_size
 from core.studies.frontier.record import FrontierOutcome, FrontierPlan, FrontierRound, FrontierStudy, Setting
 from core.studies.frontier.surface import choose_parameters, enough_units, fit_map, next_seed, next_setting, units_of
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words
+from core.studies.turns import uneven, up_and_down
 from core.worker.protocol import CellFailed, Prepare, Release, RunBlock, Worker, WorkerError, WorkerLost
+from core.worker.timing import CORES_AWAKE_MS
 from core.workload.memory import CONTEXT_BYTES, estimate_bytes
 from core.workload.spec import Pipeline
 
@@ -40,6 +42,7 @@ class VisitCosts:
         self._rate = [FIRST_FLOPS_PER_S, FIRST_FLOPS_PER_S]
         self._seen = [0.0, 0.0]
         self._setup_s: list[float] = []
+        self._waking_s = CORES_AWAKE_MS / 2000 if uneven(plan.targets) else 0.0
 
     def prepared(self, took_s: float) -> None:
         """Record the time of preparing both targets of a setting."""
@@ -62,7 +65,11 @@ class VisitCosts:
         """Return the seconds per visit, for each setting."""
         setup_s = float(np.median(self._setup_s[-20:])) if self._setup_s else FIRST_SETUP_S
         steps = [self.step_s(target) for target in (0, 1)]
-        return setup_s + sum(STEPS_TO_PREPARE * s + ROUNDS * np.maximum(s, BLOCK_S) for s in steps)
+        return (
+            setup_s
+            + ROUNDS * self._waking_s
+            + sum(STEPS_TO_PREPARE * s + ROUNDS * np.maximum(s, BLOCK_S) for s in steps)
+        )
 
     def allowed_s(self, budget_s: float, remaining_s: float) -> Array:
         """Return the seconds per visit, for each setting; infinite where it would take too much of the time."""
@@ -325,9 +332,10 @@ class _Runner(StudyRunner):
             self._costs.stepped(setting, target, float(np.median(done.latency_ms)) / 1000)
 
     def _round(self, start: _Start, setting: int) -> None:
-        """Run one block of each target; every other round the second comes first."""
+        """Run one block of each target, in every other round in the opposite order."""
         number = len(self._rounds)
-        blocks = tuple(self._block(start, setting, t) for t in ((0, 1) if number % 2 == 0 else (1, 0)))
+        order = up_and_down((0, 1) if number % 2 == 0 else (1, 0), self._plan.targets, number)
+        blocks = tuple(self._block(start, setting, target) for target in order)
         interference = self.interference(start.workers)
         self._rounds.append(FrontierRound(index=number, setting=setting, blocks=blocks, interference=interference))
 

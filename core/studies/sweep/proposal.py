@@ -35,8 +35,9 @@ class Experience:
     def prepared(self, batch: int, took_s: float, targets: int) -> None:
         self._prepare_s[batch] = took_s / targets
 
-    def ran_round(self, batch: int, took_s: float) -> None:
-        self._round_s[batch] = took_s
+    def ran_rounds(self, batch: int, mean_s: float) -> None:
+        """Record the mean of a visit's rounds so far: cores are woken in every second one."""
+        self._round_s[batch] = mean_s
 
     @property
     def imports_s(self) -> tuple[float, float]:

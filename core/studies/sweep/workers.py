@@ -16,6 +16,7 @@ from core.studies.sweep.proposal import Experience
 from core.studies.sweep.rotation import order_of_round
 from core.studies.sweep.schedule import Costs
 from core.studies.sweep.trace import trace_prepared
+from core.studies.turns import uneven, up_and_down
 from core.worker.protocol import Prepare, RunBlock, Worker, WorkerError, WorkerLost
 from core.workload.names import all_of
 from core.workload.spec import steps_per_call
@@ -128,34 +129,46 @@ class Workers:
         return self._record_rounds(batch, pass_index)
 
     def _run_rounds(self, batch: int, pass_index: int, targets: list[int], prepared_s: float) -> None:
-        """Run the rounds of a visit; their number is fixed beforehand, whatever their duration."""
+        """Run the rounds of a visit; their number is fixed beforehand, whatever their duration.
+
+        Where cores must wake they run in two turns, so that they wake once.
+        """
         expected_s = sum(self.attempts.expected_block_s(target, batch) for target in targets)
-        for _ in range(self.experience.rounds_of_a_visit(batch, expected_s, prepared_s)):
+        rounds = self.experience.rounds_of_a_visit(batch, expected_s, prepared_s)
+        turns = 2 if uneven([self._plan.targets[target] for target in targets]) else rounds
+        begin_s = self._clock.now_s()
+        for turn in range(turns):
             self._tools.check()
             targets = [target for target in targets if self.is_prepared(target, batch)]  # may have failed meanwhile
             if not targets or not self._workers or self._clock.now_s() >= self._deadline_s():
                 return
-            self._round(batch, pass_index, targets)
+            self._turn(batch, pass_index, targets, turn, -(-rounds // turns))
+            if done := len(self._pending):
+                self.experience.ran_rounds(batch, (self._clock.now_s() - begin_s) / done)
 
-    def _round(self, batch: int, pass_index: int, targets: list[int]) -> None:
-        begin_s, blocks = self._clock.now_s(), []
-        for target in order_of_round(self._ledger.rounds_at(batch) + len(self._pending), targets):
+    def _turn(self, batch: int, pass_index: int, targets: list[int], turn: int, rounds: int) -> None:
+        """Run that many blocks of each target in a row."""
+        number = (self._ledger.rounds_at(batch) + len(self._pending)) // rounds
+        blocks: list[list[Block]] = [[] for _ in range(rounds)]
+        for target in up_and_down(order_of_round(number, targets), self._plan.targets, turn):
             per_call = steps_per_call(self._plan.workload, self._plan.targets[target])
             steps = -(-self._ledger.block_steps(target, batch) // per_call) * per_call  # whole calls
             expected_s = steps * self.attempts.step_ms(target, batch, 0.0) / 1000.0
-            at_s = self._clock.now_s() - self._start_s
-            try:
-                done = self.asking.block(self._workers[target], RunBlock(batch=batch, steps=steps), expected_s)
-            except WorkerError as error:
-                self._record_rounds(batch, pass_index)  # now, while the workers can report their CPU time
-                self._fail(target, batch, error)
-                return
-            step_ms = done.block_ms / done.steps
-            self.attempts.ran(target, batch, step_ms)
-            measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "cpu_ms": done.cpu_ms}
-            blocks.append(Block(target=target, process=self.process, at_s=at_s, card=self.asking.card, **measured))
-        self._pending.append(tuple(blocks))
-        self.experience.ran_round(batch, self._clock.now_s() - begin_s)
+            for round_blocks in blocks:
+                at_s = self._clock.now_s() - self._start_s
+                try:
+                    done = self.asking.block(self._workers[target], RunBlock(batch=batch, steps=steps), expected_s)
+                except WorkerError as error:
+                    self._record_rounds(batch, pass_index)  # now, while the workers can report their CPU time
+                    self._fail(target, batch, error)
+                    return
+                step_ms = done.block_ms / done.steps
+                self.attempts.ran(target, batch, step_ms)
+                measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "cpu_ms": done.cpu_ms}
+                round_blocks.append(
+                    Block(target=target, process=self.process, at_s=at_s, card=self.asking.card, **measured)
+                )
+        self._pending += map(tuple, blocks)
 
     def _record_rounds(self, batch: int, pass_index: int) -> bool:
         """Record the rounds of a visit, all with the interference sampled over it; return whether it disturbed them."""

@@ -1,13 +1,12 @@
 """Targets with different numbers of cores take turns without a disadvantage for those with more."""
 
-import math
 from dataclasses import replace
 
 import pytest
 
 from core.rounds.answer.analyse import analyse
 from core.rounds.plan import SweepPlan
-from core.studies.turns import BLOCK_MS, IDLE_S, CoreTurns
+from core.studies.turns import IDLE_S, CoreTurns, uneven, up_and_down
 from core.workload.spec import Target, Workload
 from simulated.noise import QUIET
 from simulated.simulation import Curve, Machine
@@ -34,13 +33,12 @@ ONE, TWO, ALL, GPU = Target(threads=1), Target(threads=2), Target(), Target(devi
     ],
 )
 def test_a_target_is_wider_than_one_that_leaves_its_cores_idle(target: Target, other: Target, wider: bool) -> None:
-    assert target.is_wider_than(other) is wider
+    assert (target.cores > other.cores) is wider
 
 
 def test_cores_are_woken_after_a_narrower_target_or_a_pause_and_only_then() -> None:
     turns = CoreTurns()
     turns.started((ONE, TWO))
-    assert turns.block_ms == BLOCK_MS
     assert turns.wakes_cores(TWO, 0.0)
     turns.ended(ONE, 1.0)
     assert turns.wakes_cores(TWO, 1.0)
@@ -55,7 +53,7 @@ def test_cores_are_woken_after_a_narrower_target_or_a_pause_and_only_then() -> N
 def test_targets_of_equal_width_take_short_turns(targets: tuple[Target, ...]) -> None:
     turns = CoreTurns()
     turns.started(targets)
-    assert turns.block_ms is None
+    assert not uneven(targets)
     assert not any(turns.wakes_cores(target, 1.0) for target in targets)
 
 
@@ -74,5 +72,12 @@ def test_cores_that_wake_late_do_not_move_the_ratio(first: Target, second: Targe
     woken = [block for block in blocks if block.wake_ms is not None]
     assert woken
     assert {wide[block.target] for block in woken} == {TWO if first is ONE else ALL}
-    rounds = len(run.rounds)
-    assert rounds / 2 <= len(woken) <= math.ceil(rounds / 2) + len(run.processes) + rounds / 4
+    visits = {(item.batch, item.pass_index, item.process) for item in run.rounds}
+    assert len(woken) == len(visits)
+
+
+def test_targets_run_up_and_down_by_their_cores_and_those_with_as_many_keep_their_order() -> None:
+    targets = (TWO, ONE, ALL, GPU)
+    assert uneven(targets)
+    assert up_and_down((0, 1, 2, 3), targets, 0) == (1, 3, 0, 2)
+    assert up_and_down((3, 1, 2, 0), targets, 1) == (2, 0, 3, 1)

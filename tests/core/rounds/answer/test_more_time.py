@@ -67,7 +67,7 @@ def test_of_a_narrow_crossover_the_interval_is_halved() -> None:
 
 
 def test_an_open_verdict_asks_for_time_and_is_clear_with_it() -> None:
-    machine, run = measured(slower(0.055), 90.0, 1)
+    machine, run = measured(slower(0.055), 90.0, 3)
     assert analyse(run).verdict.kind == "inconclusive"
     assert more_time(run, analyse(run)).aim == "clear"
     assert analyse(gone_on(machine, run)).verdict.kind == "ahead"

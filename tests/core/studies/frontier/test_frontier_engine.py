@@ -97,7 +97,7 @@ def test_the_budget_is_kept(budget_s: float) -> None:
 
 
 def test_the_operating_point_is_measured_in_every_start_also_off_the_grid() -> None:
-    plan = small(point=(3, 200, 32))
+    plan = small(point=(3, 200, 32), budget_s=90.0)
     study = measure(machine(TRUTH), plan)
     index = plan.settings.index((3, 200, 32))
     assert index == len(plan.grid)

@@ -23,7 +23,7 @@ def covered(sweeps: list[Judged]) -> float:
 
 def test_every_look_at_a_sweep_is_heard() -> None:
     """Make one target twice as fast: every look but the first few reports it."""
-    seen = looked_at(simulated((Curve(1.0, 0.02), Curve(0.5, 0.01)), QUIET, 1), 90.0, every_s=2.0, more_s=20.0)
+    seen = looked_at(simulated((Curve(1.0, 0.02), Curve(0.5, 0.01)), QUIET, 1), 100.0, every_s=2.0, more_s=20.0)
     assert seen.looks > 10
     assert min(len(seen.live), len(seen.halfway), len(seen.end), len(seen.prolonged)) >= 1
     assert seen.claims >= seen.live | seen.end

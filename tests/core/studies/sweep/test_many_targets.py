@@ -16,6 +16,7 @@ from core.rounds.show.imports import read_run
 from core.studies.sweep.focus import envelope_changes, focus_of
 from core.studies.sweep.schedule import REPLICATES
 from core.studies.sweep.supervisor import run_sweep
+from core.workload.spec import Target
 from simulated.runs import make_run
 from simulated.simulation import Curve, Fault, Machine, NoiseModel, random_ladder, true_bands
 from simulated.sweeps import plan, sweep
@@ -37,7 +38,11 @@ def ladder(count: int, seed: int, lost: int = 0) -> tuple[Curve, ...]:
 @pytest.mark.parametrize("count", range(3, 7))
 def test_every_target_follows_every_other_about_equally_often(count: int) -> None:
     alike = (Curve(0.5, 0.01),) * count
-    run = sweep(Machine(alike, NoiseModel(), seed=1), plan("1,8,64", count, budget_s=70.0, refine=False, trace=False))
+    names = ("cpu", "cpu,execution=xla", "cpu,execution=eager", "cpu,precision=mixed_bfloat16",
+             "cpu,execution=xla,precision=mixed_bfloat16", "cpu,execution=eager,precision=mixed_bfloat16")  # fmt: skip
+    targets = tuple(map(Target.parse, names))  # all on the same cores
+    wanted = plan("1,8,64", count, budget_s=70.0, refine=False, trace=False, targets=targets[:count])
+    run = sweep(Machine(alike, NoiseModel(), seed=1), wanted)
     whole = [r for r in run.rounds if len(r.blocks) == count]
     assert {r.process for r in whole} == set(range(len({p.index for p in run.processes})))
     for batch in (1, 8, 64):
@@ -105,7 +110,7 @@ def test_time_goes_to_targets_that_may_be_the_fastest() -> None:
 
 
 def test_rounds_gather_around_every_boundary() -> None:
-    run = sweep(Machine(LADDER, NoiseModel(), seed=5), plan(count=3, budget_s=240.0))
+    run = sweep(Machine(LADDER, NoiseModel(), seed=5), plan(count=3, budget_s=200.0))
     found = focus_of(run).changes
     truth = [band.from_batch for band in true_bands(LADDER, 1, 1024)[1:]]
     assert [change.targets for change in found] == [(0, 1), (1, 2)]
@@ -138,7 +143,7 @@ def test_the_budget_is_kept(count: int) -> None:
 
 def test_one_target_is_measured_until_its_cells_are_precise() -> None:
     machine = Machine(LADDER[:1], NoiseModel(), seed=2)
-    run = sweep(machine, plan(count=1, budget_s=240.0))
+    run = sweep(machine, plan(count=1, budget_s=200.0))
     assert machine.clock.now_s() < 235
     assert run.batches == tuple(2**i for i in range(11)), "no batch between those asked for"
     assert {c.stop_reason for c in run.cells} <= {"precise", "plateau"}
