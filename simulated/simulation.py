@@ -19,7 +19,7 @@ from core.base.evidence import LoopPair, Outcome
 from core.rounds.answer.answer import Band
 from core.studies.turns import IDLE_S
 from core.traces.record import DeviceTrace, StepParts
-from core.worker.cells import MAX_WAKING_MS
+from core.worker.cells import MAX_LEAD_IN_MS, MAX_WAKING_MS
 from core.worker.protocol import (
     LOOP_PAIRS,
     STEPS_A_PAIR,
@@ -46,9 +46,6 @@ from core.worker.timing import CORES_AWAKE_MS
 from core.workload.execution import expected
 from core.workload.spec import Target, Workload, refuse_batch
 from simulated.noise import QUIET, Cores, Drift, NoiseModel, SimulatedInterference
-
-UNTIMED_MS = 20.0
-"""Steps shorter than this run once untimed before a block that follows another cell's block."""
 
 
 @dataclass
@@ -187,7 +184,6 @@ class Machine:
             for _ in range(MAX_TARGETS if self.law else len(self.curves))
         ]
         self.cores = Cores(self.noise.cores, self.seed) if self.noise.cores else None
-        self.last_cell: tuple[int, int, int] | None = None
         self.awake: tuple[Target, float] | None = None  # the target that ran last, and until when
         self.processes = 0
         self._fired: dict[Fault, int] = {}
@@ -319,7 +315,7 @@ class SimulatedWorker:
         wake_ms, wait_s = self._wake(request, true_ms), 0.0
         log += self._asleep(wake_ms, steps * true_ms)
         if machine.cores is not None:
-            self._turn(batch, slot, true_ms)
+            self._lead_in(true_ms)
             at_s = machine.clock.now_s()
             slowness, wait_s = machine.cores.block(self._process, self._runs_on, at_s, steps, true_ms / 1000)
             log += slowness
@@ -350,12 +346,10 @@ class SimulatedWorker:
             return 0.0
         return math.log1p(asleep * min(1.0, CORES_AWAKE_MS / block_ms))
 
-    def _turn(self, batch: int, slot: int, step_ms: float) -> None:
-        """Run one untimed step if the last block was another cell's."""
-        cell = self._process, batch, slot
-        if self._machine.last_cell != cell and step_ms < UNTIMED_MS and self._runs_on.on_cpu:
+    def _lead_in(self, step_ms: float) -> None:
+        """Run one untimed step."""
+        if step_ms < MAX_LEAD_IN_MS and self._runs_on.on_cpu:
             self._machine.clock.advance(step_ms / 1000)
-        self._machine.last_cell = cell
 
     def trace(self, request: TraceSteps, deadline_s: float) -> Traced:
         """Return steps of known parts: launch is the part that does not grow with the batch, the rest is compute."""

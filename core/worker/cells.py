@@ -12,7 +12,6 @@ import dataclasses
 import gc
 import os
 import time
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -119,7 +118,6 @@ def tensorflow_only(what: str, title: str) -> CellFailed:
     return CellFailed("error", f"{what} is measured with TensorFlow only, not with {title}.")
 
 
-TURN_MS = 3.0  # between two blocks of a cell: after a longer pause another worker is assumed to have had its turn
 MAX_LEAD_IN_MS = 20.0  # of a call on a CPU: if calls are longer, an untimed one is not worth its time
 MAX_WAKING_MS = 1000.0  # the same if it also wakes cores, which lengthens the first 0.1 s
 
@@ -131,7 +129,6 @@ class Turns:
         self._on_cpu = target.on_cpu
         self._place = Place((target.threads or quota_cores()) if target.on_cpu else None)
         self._end_s = float("-inf")
-        self._last: weakref.ref[Step] | None = None
 
     def take_place(self, pipeline: Pipeline | None) -> None:
         """Bind this process to the target's cores.
@@ -140,19 +137,19 @@ class Turns:
         """
         self._place.take(pipeline is not None and pipeline.kind != "tfdata")
 
-    def end(self, step: Step | None = None) -> None:
-        """End a turn; ``step`` is given if it was a block."""
-        self._end_s, self._last = time.monotonic(), None if step is None else weakref.ref(step)
+    def end(self) -> None:
+        self._end_s = time.monotonic()
 
     @property
     def idle_ms(self) -> float:
         return 1000 * (time.monotonic() - self._end_s)
 
     def wake(self, step: Step, idle_ms: float, already_ms: float, cores: bool = False) -> float | None:
-        """Run steps untimed after a pause or another cell's turn.
+        """Run steps untimed before a block.
 
-        On a CPU one call restores the caches, unless the pipeline already ran for ``already_ms``. With ``cores`` idle
-        ones wake, on an accelerator the clocks rise: returns the ms that took, else None.
+        On a CPU one call restores the caches, also within a row of short blocks, unless the pipeline already ran for
+        ``already_ms``. With ``cores`` idle ones wake, on an accelerator the clocks rise: returns the ms that took, else
+        None.
         """
 
         def run_calls(calls: int) -> float:
@@ -160,12 +157,10 @@ class Turns:
 
         if not self._on_cpu:
             return timing.wake(run_calls, idle_ms, already_ms)
-        turned = self._last is None or self._last() is not step or idle_ms > TURN_MS
-        if turned and not already_ms:
-            if cores and step.call_ms < MAX_WAKING_MS:
-                return timing.untimed(run_calls, timing.CORES_AWAKE_MS)
-            if step.call_ms < MAX_LEAD_IN_MS:
-                run_calls(1)
+        if cores and not already_ms and step.call_ms < MAX_WAKING_MS:
+            return timing.untimed(run_calls, timing.CORES_AWAKE_MS)
+        if not already_ms and step.call_ms < MAX_LEAD_IN_MS:
+            run_calls(1)
         return None
 
 
@@ -315,7 +310,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             cpu_ms = 1000 * (time.process_time() - cpu_s)
             if cell.workload.training:
                 self.check_finite(cell)
-        self.turns.end(cell.step)
+        self.turns.end()
         return BlockDone(
             batch=request.batch,
             steps=request.steps,

@@ -150,7 +150,8 @@ class Workers:
         """Run that many blocks of each target in a row."""
         number = (self._ledger.rounds_at(batch) + len(self._pending)) // rounds
         blocks: list[list[Block]] = [[] for _ in range(rounds)]
-        for target in up_and_down(order_of_round(number, targets), self._plan.targets, turn):
+        order = up_and_down(order_of_round(number, targets), self._plan.targets, turn)
+        for target in order:
             per_call = steps_per_call(self._plan.workload, self._plan.targets[target])
             steps = -(-self._ledger.block_steps(target, batch) // per_call) * per_call  # whole calls
             expected_s = steps * self.attempts.step_ms(target, batch, 0.0) / 1000.0
@@ -159,6 +160,7 @@ class Workers:
                 try:
                     done = self.asking.block(self._workers[target], RunBlock(batch=batch, steps=steps), expected_s)
                 except WorkerError as error:
+                    self._pending += [tuple(each) for each in blocks if len(each) == len(order)]
                     self._record_rounds(batch, pass_index)  # now, while the workers can report their CPU time
                     self._fail(target, batch, error)
                     return

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,48 +33,28 @@ class Counted(Step):
     def check_finite(self) -> None: ...
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    clock = SimpleNamespace(now_s=100.0, monotonic=lambda: clock.now_s)
-    monkeypatch.setattr(cells, "time", clock)
-    return clock
-
-
-def lead_in(made: Turns, step: Counted, already_ms: float = 0.0) -> int:
-    """Return the number of untimed calls before a block."""
-    before = step.calls
-    assert made.wake(step, made.idle_ms, already_ms) is None
-    return step.calls - before
-
-
-def test_a_call_comes_first_where_others_had_their_turn_and_only_there(clock: SimpleNamespace) -> None:
-    made, step, other = Turns(Target()), Counted(), Counted()
-    assert lead_in(made, step) == 1
-    made.end(step)
-    clock.now_s += 0.001
-    assert lead_in(made, step) == 0
-    assert lead_in(made, other) == 1  # another cell of the same worker
-    clock.now_s += 0.005
-    assert lead_in(made, step) == 1  # long enough for another worker's block
-    made.end()  # a trace of any cell
-    assert lead_in(made, step) == 1
-
-
-@pytest.mark.usefixtures("clock")
-def test_a_long_call_and_a_pipeline_that_was_warmed_up_need_none() -> None:
+def lead_in(step: Counted, already_ms: float = 0.0, cores: bool = False) -> tuple[int, float | None]:
+    """Return the number of untimed calls before a block, and the recorded ms."""
     made = Turns(Target())
-    assert lead_in(made, Counted(cells.MAX_LEAD_IN_MS + 1)) == 0
-    assert lead_in(made, Counted(cells.MAX_LEAD_IN_MS - 1)) == 1
-    assert lead_in(made, Counted(), already_ms=150.0) == 0
+    woken = made.wake(step, made.idle_ms, already_ms, cores)
+    return step.calls, woken
 
 
-def test_a_step_that_was_let_go_is_not_kept() -> None:
-    made, step = Turns(Target()), Counted()
-    made.end(step)
-    gone = weakref.ref(step)
-    del step
-    gc.collect()
-    assert gone() is None
+def test_a_call_comes_before_every_block_of_a_cpu() -> None:
+    assert lead_in(Counted()) == (1, None)
+
+
+def test_a_long_call_and_a_pipeline_that_was_warmed_up_need_none() -> None:
+    assert lead_in(Counted(cells.MAX_LEAD_IN_MS + 1)) == (0, None)
+    assert lead_in(Counted(cells.MAX_LEAD_IN_MS - 1)) == (1, None)
+    assert lead_in(Counted(), already_ms=150.0) == (0, None)
+
+
+def test_idle_cores_are_woken_by_steps_of_a_tenth_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "run", lambda self, steps: self.call() or 30.0 * steps)
+    assert lead_in(Counted(), cores=True) == (4, 120.0)
+    assert lead_in(Counted(cells.MAX_WAKING_MS + 1), cores=True) == (0, None)
+    assert lead_in(Counted(), already_ms=150.0, cores=True) == (0, None)
 
 
 @pytest.mark.parametrize(
