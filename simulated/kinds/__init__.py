@@ -78,7 +78,7 @@ def cases() -> dict[str, Case]:
 
 
 def blocks_kept(size: int) -> Kept:
-    """Return a check that a failure costs the blocks of its round or turn, of ``size`` blocks at most, and no others."""
+    """Return a check that a failure costs the blocks of its round or turn, at most ``size`` of them, and no others."""
 
     def check(record: Any, answered: Counter[str], failed: int) -> bool:
         rounds = () if record is None else record.rounds
