@@ -2,6 +2,7 @@
 
     python -m benchmarks.turns blocks [--targets cpu,threads=1 cpu,threads=1] [--batch 8] [--seconds 150] [--json FILE]
     python -m benchmarks.turns neighbours [--targets …] [--batch 8] [--seconds 150] [--json FILE]
+    python -m benchmarks.turns waking --targets cpu,threads=1 cpu,threads=2 [--batch 8] [--seconds 150] [--json FILE]
 
 Linux only. Two real workers time blocks in turn, A B, B A and so on; everything is measured with the same two processes
 and the same two prepared cells, since two processes of equal targets differ by some percent.
@@ -14,6 +15,10 @@ those of all windows, which must not move; all that once more for the undisturbe
 *neighbours*: visits of eight rounds and more, as in a sweep, bound or not, while nothing, one program, bursts of 0.2 to
 2 s of one program, or as many programs as there are cores run beside it. Printed for each are the quantiles of the
 interference sampler's readings in a visit, and the mean ratio of all visits and of the undisturbed ones.
+
+*waking*: the second target's steps by the time since its turn began, after the first one's turn, a pause or its own
+work, in random order. Printed for each are the median step over that of 0.2 to 0.4 s after its own work, and the cores
+that it used.
 """
 
 from __future__ import annotations
@@ -30,9 +35,10 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from core.base.evidence import Interference
 from core.machine.cores import bind, spread
@@ -49,6 +55,7 @@ FEWEST = 3  # windows needed for a scatter
 LENGTHS_MS = (4.0, 10.0, 20.0)
 NEIGHBOURS = ("none", "one", "bursts", "all cores")
 BURST_S = 0.2, 2.0
+BEFORE_S, AFTER_MS = 0.3, (0.0, 10.0, 30.0, 100.0, 200.0, 400.0)
 WORKER = """
 from core.machine import cores
 from core.worker import cells, server
@@ -249,6 +256,42 @@ def watch_neighbours(pair: Pair, seconds: float) -> list[dict[str, object]]:
     ]
 
 
+def watch_waking(pair: Pair, seconds: float) -> list[dict[str, object]]:
+    """Measure turns of the second target after different things, until the time is up."""
+    pair.place(True)
+    before: dict[str, Callable[[], object]] = {
+        "the other target": lambda: pair.block(0, math.ceil(1000 * BEFORE_S / pair.step_ms[0])),
+        "a pause": lambda: time.sleep(BEFORE_S),
+        "its own work": lambda: pair.block(1, math.ceil(1000 * BEFORE_S / pair.step_ms[1])),
+    }
+    steps = max(1, math.ceil(LENGTHS_MS[0] / pair.step_ms[1]))
+    rows, end_s = list[dict[str, Any]](), time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        for name in random.sample(list(before), len(before)):
+            before[name]()
+            begin_s = time.monotonic()
+            while (at_ms := 1000 * (time.monotonic() - begin_s)) < AFTER_MS[-1]:
+                done = pair.workers[1].ask(RunBlock(batch=pair.batch, steps=steps), WAIT_S)
+                cores = (done.cpu_ms or 0.0) / done.block_ms
+                rows.append({"after": name, "at_ms": at_ms, "step_ms": done.block_ms / steps, "cores": cores})
+
+    def median_of(name: str, stretch: tuple[float, float], what: str) -> float:
+        return statistics.median(
+            row[what] for row in rows if row["after"] == name and stretch[0] <= row["at_ms"] < stretch[1]
+        )
+
+    stretches = list(itertools.pairwise(AFTER_MS))
+    usual_ms = median_of("its own work", stretches[-1], "step_ms")
+    for name in before:
+        seen = ", ".join(
+            f"to {stretch[1]:.0f} ms {median_of(name, stretch, 'step_ms') / usual_ms:.2f} "
+            f"({median_of(name, stretch, 'cores'):.2f} cores)"
+            for stretch in stretches
+        )
+        print(f"after {name:16s}: {seen}", flush=True)
+    return rows
+
+
 def _quantiles(values: Sequence[float]) -> str:
     places = (0.1, 0.5, 0.9, 1.0)
     return " / ".join(f"{values[min(len(values) - 1, int(place * len(values)))]:.0f}" for place in places)
@@ -263,9 +306,9 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def main() -> None:
-    """Measure one of the two parts and print it."""
+    """Measure one of the parts and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("blocks", "neighbours"))
+    parser.add_argument("part", choices=("blocks", "neighbours", "waking"))
     parser.add_argument("--targets", nargs=2, default=["cpu,threads=1"] * 2, type=Target.parse, metavar="TARGET")
     parser.add_argument("--network", default="784-512-512-10")
     parser.add_argument("--inference", action="store_true")
@@ -282,6 +325,8 @@ def main() -> None:
         print(f"batch {arguments.batch}, {both}")
         if arguments.part == "blocks":
             rows = compare_blocks(pair, arguments.seconds, arguments.lengths)
+        elif arguments.part == "waking":
+            rows = watch_waking(pair, arguments.seconds)
         else:
             rows = watch_neighbours(pair, arguments.seconds)
     finally:
