@@ -41,7 +41,7 @@ def gone_on(machine: Machine, run: Run) -> Run:
 
 @pytest.mark.statistical
 def test_a_short_sweep_goes_on_until_its_crossover_is_as_narrow_as_was_asked() -> None:
-    machine, run = measured(CROSSING, 20.0, 1)
+    machine, run = measured(CROSSING, 20.0, 3)
     before = analyse(run)
     longer = gone_on(machine, run)
     (found,) = analyse(longer).verdict.crossovers
