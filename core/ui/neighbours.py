@@ -54,7 +54,7 @@ def warn() -> None:
 def _line() -> None:
     if busy_sentence() is None:
         line, who = words(watch().look())
-        st.caption(f":material/groups: {line}", help=HELP + who)  # a box would push the charts below the fold
+        st.caption(line, help=HELP + who)  # a box would push the charts below the fold
 
 
 def words(seen: Interference) -> tuple[str, str]:
@@ -64,8 +64,8 @@ def words(seen: Interference) -> tuple[str, str]:
     closes a list of options that is open (Streamlit 1.67, seen in Chromium).
     """
     if seen.other_cpu_pct is None:
-        return "Close other programs before you measure.", ""
+        return ":material/groups: Close other programs before you measure.", ""
     if seen.other_cpu_pct <= BUSY_PCT:
-        return "Other programs use hardly any core now.", ""
+        return ":material/groups: Other programs use hardly any core now.", ""
     who = f" Busiest now: {plain(seen.busiest[0].name)}." if seen.busiest else ""
-    return f"**Other programs use {seen.other_cpu_pct / 100:.1f} cores: close them.**", who
+    return f":material/groups: **Other programs use {seen.other_cpu_pct / 100:.1f} cores: close them.**", who
