@@ -44,6 +44,7 @@ OURS = {
     "core.ui.machine": {"advice"},
     "core.ui.method_text": {"meaning", "number", "sentence", "table", "title"},
     "core.ui.navigation": {"page.link"},
+    "core.ui.neighbours": {"line"},
     "core.ui.network_form": {"known[name].title", "kind.notation", "word", "choice.help"},
     "core.ui.overhead.page": {"what", "what.capitalize()"},
     "core.ui.fields": {"of"},

@@ -53,12 +53,13 @@ def warn() -> None:
 @st.fragment(run_every=LOOK_EVERY_S)
 def _line() -> None:
     if busy_sentence() is None:
-        line, who = words(watch().look())
-        st.caption(line, help=HELP + who)  # a box would push the charts below the fold
+        line, busiest = words(watch().look())
+        # a box would push the charts below the fold
+        st.caption(line, help=f"{HELP} Busiest now: {plain(busiest)}." if busiest else HELP)
 
 
 def words(seen: Interference) -> tuple[str, str]:
-    """Return the line about other programs and the name of the busiest for its help, as Markdown.
+    """Return the line about other programs as Markdown, and the name of the busiest if they disturb, for its help.
 
     There is always one, and all fit into one line of a phone: a line that comes, goes or wraps moves the page, which
     closes a list of options that is open (Streamlit 1.67, seen in Chromium).
@@ -67,5 +68,5 @@ def words(seen: Interference) -> tuple[str, str]:
         return ":material/groups: Close other programs before you measure.", ""
     if seen.other_cpu_pct <= BUSY_PCT:
         return ":material/groups: Other programs use hardly any core now.", ""
-    who = f" Busiest now: {plain(seen.busiest[0].name)}." if seen.busiest else ""
-    return f":material/groups: **Other programs use {seen.other_cpu_pct / 100:.1f} cores: close them.**", who
+    busiest = seen.busiest[0].name if seen.busiest else ""
+    return f":material/groups: **Other programs use {seen.other_cpu_pct / 100:.1f} cores: close them.**", busiest
