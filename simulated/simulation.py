@@ -339,10 +339,10 @@ class SimulatedWorker:
     def _asleep(self, wake_ms: float | None, block_ms: float) -> float:
         """Return the logarithm of how much longer the block is because its cores are still waking."""
         asleep, now_s = self._machine.noise.asleep, self._machine.clock.now_s()
-        if not asleep or wake_ms is not None or self._runs_on.threads == 1 or not self._runs_on.on_cpu:
+        if not asleep or wake_ms is not None or self._runs_on.cores == 1:
             return 0.0
         last = self._machine.awake
-        if last is not None and not self._runs_on.cores > last[0].cores and now_s - last[1] < IDLE_S:
+        if last is not None and self._runs_on.cores <= last[0].cores and now_s - last[1] < IDLE_S:
             return 0.0
         return math.log1p(asleep * min(1.0, CORES_AWAKE_MS / block_ms))
 

@@ -27,7 +27,7 @@ def up_and_down(order: Sequence[int], targets: Sequence[Target], turn: int) -> t
 class CoreTurns:
     """Turns of the targets of one measurement.
 
-    After a turn of one thread, or a pause, steps of several threads are up to 40 % longer for a tenth of a second, as
+    After a turn of one thread, or a pause, steps of several threads are up to 45 % longer for a tenth of a second, as
     the other cores wake late (measured: benchmarks/turns.py waking). That would favour the target with fewer threads.
     """
 

@@ -28,7 +28,7 @@ GROWTH_LIMIT = 16  # a block that is too short grows at most this much per try, 
 AWAKE_MS, WAKE_SHARE, MIN_WAKE_MS, MAX_WAKE_MS = 200.0, 0.2, 50.0, 300.0
 FEWEST_LATENCIES, LATENCY_MS = 3, 100.0  # steps timed singly if the warm-up has not done so already
 CORES_AWAKE_MS = 100.0
-"""Steps of several threads are up to 40 % longer for so long after all cores but one were idle: fewer of their threads
+"""Steps of several threads are up to 45 % longer for so long after all cores but one were idle: fewer of their threads
 run at once (measured: benchmarks/turns.py waking)."""
 HEADROOM = 1.1  # aim this far above the minimum block, so that later, faster blocks are long enough too
 

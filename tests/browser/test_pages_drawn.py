@@ -139,13 +139,19 @@ def test_the_batch_page_draws_every_part(server: str, open_tab: OpenTab, width: 
         assert_part_fits(page, part, charts, width)
 
 
-def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open_tab: OpenTab) -> None:
-    """Check that its texts stay apart from the measured ones in a narrow window, and that no worker starts for it."""
-    page = open_tab(f"{server}/sweep")
+def modelled_field(page: Any) -> Any:
+    """Open the folded part of the sweep's form in a narrow window and return the field for a modelled GPU."""
     page.set_viewport_size({"width": 1024, "height": 768})
     page.get_by_text("More: as proposed").click()
     box = page.get_by_role("combobox", name="Against a modelled GPU")
     expect(box).to_be_visible()
+    return box
+
+
+def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open_tab: OpenTab) -> None:
+    """Check that its texts stay apart from the measured ones in a narrow window, and that no worker starts for it."""
+    page = open_tab(f"{server}/sweep")
+    box = modelled_field(page)
     choose(page, box, "^H100-SXM ", typed="H100-SXM")
     told = page.get_by_text(re.compile("Modelled: H100-SXM.*No worker ran for it"))
     expect(told).to_be_visible()
@@ -162,10 +168,7 @@ def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open
 def test_a_list_of_options_stays_open_while_other_programs_begin_to_work(server: str, open_tab: OpenTab) -> None:
     """Plant a neighbour while a list is open: the line that names it must not move the page."""
     page = open_tab(f"{server}/sweep")
-    page.set_viewport_size({"width": 1024, "height": 768})
-    page.get_by_text("More: as proposed").click()
-    box = page.get_by_role("combobox", name="Against a modelled GPU")
-    expect(box).to_be_visible()
+    box = modelled_field(page)
     box.scroll_into_view_if_needed()
     page.wait_for_timeout(1_000)  # the script that the click began, and scrolling, close it
     settle(page)

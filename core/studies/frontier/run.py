@@ -42,7 +42,7 @@ class VisitCosts:
         self._rate = [FIRST_FLOPS_PER_S, FIRST_FLOPS_PER_S]
         self._seen = [0.0, 0.0]
         self._setup_s: list[float] = []
-        self._waking_s = CORES_AWAKE_MS / 2000 if uneven(plan.targets) else 0.0
+        self._waking_s = CORES_AWAKE_MS / 1000 / 2 if uneven(plan.targets) else 0.0  # once in two rounds
 
     def prepared(self, took_s: float) -> None:
         """Record the time of preparing both targets of a setting."""
@@ -65,11 +65,8 @@ class VisitCosts:
         """Return the seconds per visit, for each setting."""
         setup_s = float(np.median(self._setup_s[-20:])) if self._setup_s else FIRST_SETUP_S
         steps = [self.step_s(target) for target in (0, 1)]
-        return (
-            setup_s
-            + ROUNDS * self._waking_s
-            + sum(STEPS_TO_PREPARE * s + ROUNDS * np.maximum(s, BLOCK_S) for s in steps)
-        )
+        blocks_s = np.maximum(steps, BLOCK_S).sum(axis=0)
+        return np.asarray(setup_s + STEPS_TO_PREPARE * np.sum(steps, axis=0) + ROUNDS * (self._waking_s + blocks_s))
 
     def allowed_s(self, budget_s: float, remaining_s: float) -> Array:
         """Return the seconds per visit, for each setting; infinite where it would take too much of the time."""

@@ -36,7 +36,7 @@ class Experience:
         self._prepare_s[batch] = took_s / targets
 
     def ran_rounds(self, batch: int, mean_s: float) -> None:
-        """Record the mean of a visit's rounds so far: cores are woken in every second one."""
+        """Record the mean of a visit's rounds so far: cores may be woken once per visit."""
         self._round_s[batch] = mean_s
 
     @property

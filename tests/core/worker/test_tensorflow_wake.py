@@ -8,6 +8,7 @@ import pytest
 
 from core.worker.cells import Turns
 from core.worker.protocol import Hello, Prepare, RunBlock
+from core.worker.timing import CORES_AWAKE_MS
 from core.workload.spec import Pipeline, Target, Workload
 
 pytestmark = pytest.mark.tensorflow
@@ -56,3 +57,10 @@ def test_the_call_before_a_cpus_block_is_no_wake(monkeypatch: pytest.MonkeyPatch
     cpu = engine(monkeypatch, Target())
     idle.s += 60.0
     assert cpu.block(BLOCK).wake_ms is None  # type: ignore[attr-defined]
+
+
+def test_a_cpu_that_is_asked_to_wakes_its_cores_before_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = engine(monkeypatch, Target())
+    woken = cpu.block(BLOCK.model_copy(update={"wake_cores": True}))  # type: ignore[attr-defined]
+    assert woken.wake_ms >= CORES_AWAKE_MS
+    assert woken.steps == BLOCK.steps
