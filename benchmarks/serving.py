@@ -1,16 +1,16 @@
 """Predicted capacity beside that of a real batcher on this CPU.
 
-    python -m benchmarks.serving [--budget 45] [--only WORDS] [--json FILE]
+    python -m benchmarks.serving [--budget 45] [--only WORDS] [--keep FOLDER] [--json FILE]
 
-For each network and limit it sweeps inference on one thread and on two, predicts the capacity of both, and then
-serves: a process of its own runs the network behind a batcher, as the target does (Keras's predict function, as many
-threads within and between operations), its batches padded to powers of two, which are the sizes that the sweep
-measures. Arrivals come at their planned times whatever the server does (open loop), and latency counts from the
-planned time. The rate at which the percentile meets the limit is bracketed by halving, each time over chunks in
-shuffled order. No network and no client is in between, and the server looks arrivals up by the clock, so no generator
-can be late. A shared machine's speed drifts, and the sweep is over by then: before each chunk full batches are timed
-in a row, and their ratio to those of the sweep is printed. Goal: median error at most 10 %, and 90 % of the measured
-capacities in the predicted interval. A network takes about six minutes; the machine should be idle.
+For each network it sweeps inference on one thread and on two, predicts the capacity of both, and then serves: a process
+of its own runs the network behind a batcher, as the target does (Keras's predict function, as many threads within and
+between operations), its batches padded to powers of two, which are the sizes that the sweep measures. Arrivals come at
+their planned times whatever the server does (open loop), and latency counts from the planned time. No network and no
+client is in between, and the server looks arrivals up by the clock, so no generator can be late. Rates are visited in
+random order, several times each, and the capacity is where the share of requests beyond the limit passes 1 %. A shared
+machine's speed drifts, and the sweep is over by then: before each visit full batches are timed in a row, and their
+ratio to those of the sweep is printed. Goal: median error at most 10 %, and 90 % of the measured capacities in the
+predicted interval. A network takes about six minutes; the machine should be idle.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from bisect import bisect_right
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,17 @@ import numpy as np
 import psutil
 
 from benchmarks.real import sweep
+from core.analysis.numerics import Array
 from core.machine.interference import InterferenceSampler
 from core.machine.lock import machine_lock
 from core.rounds.answer.analyse import analyse
 from core.rounds.plan import SweepPlan
 from core.studies.serving.prediction import serving_answer
+from core.studies.serving.queue import saturation_per_s
 from core.studies.serving.service import Service
 from core.workload.spec import Target, Workload, parse_batches
 
+Cell = dict[str, Any]
 CELLS = (  # network, largest batch, limits in lone latencies
     ("784-512-512-10", 32, (3.0, 10.0)),
     ("784-2048-2048-10", 32, (3.0, 10.0)),
@@ -45,12 +49,11 @@ CELLS = (  # network, largest batch, limits in lone latencies
     ("resnet20", 8, (3.0, 10.0)),
 )
 THREADS = (1, 2)
-CHUNK_S, CHUNKS = 4.0, 2
-"""Length and number of chunks per rate and step of the search; the first quarter of a chunk is left out."""
-HALVINGS = 6
+LOADS = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.35)
+"""Rates that are served, as shares of the rate at which the sweep says that full batches saturate."""
+CHUNK_S, VISITS = 3.0, 4
+"""Length of a visit and their number per rate; the first quarter of a chunk is left out."""
 STEPS_S = 0.3
-RANGE = 2.0
-"""The search begins at the predicted capacity over and times this."""
 BUSY_PCT, TRIES = 5.0, 4
 """A chunk beside which other processes took more of a core than this is served again, at most so often."""
 
@@ -59,15 +62,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--budget", type=float, default=45.0, help="seconds of each sweep")
     parser.add_argument("--only", default="", help="only networks whose name contains this")
+    parser.add_argument("--keep", type=Path, help="write the sweeps to this folder")
     parser.add_argument("--json", type=Path, help="append a line per cell to this file")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         return serve(json.loads(options.serve))
-    cells = list[dict[str, Any]]()
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+    cells = list[Cell]()
     with machine_lock("the serving benchmark"):
         for network, most, limits in (cell for cell in CELLS if options.only in cell[0]):
-            for cell in cells_of(network, most, limits, options.budget):
+            for cell in cells_of(network, most, limits, options):
                 print(json.dumps(cell), flush=True)
                 if options.json:
                     with options.json.open("a", encoding="utf-8") as file:
@@ -81,50 +87,59 @@ def main() -> int:
     return 0 if np.median(errors) <= 0.1 and held >= 0.9 * len(cells) else 1
 
 
-def cells_of(network: str, most: int, limits: tuple[float, ...], budget_s: float) -> list[dict[str, Any]]:
+def cells_of(network: str, most: int, times_alone: tuple[float, ...], options: argparse.Namespace) -> list[Cell]:
     """Return predicted and measured capacity of one network, for each limit and number of threads."""
     workload = Workload(network=network, mode="infer")
     targets = tuple(Target(threads=threads) for threads in THREADS)
-    run = sweep(SweepPlan(workload=workload, targets=targets, batches=parse_batches(f"1:{most}"), budget_s=budget_s))
+    batches = parse_batches(f"1:{most}")
+    run = sweep(SweepPlan(workload=workload, targets=targets, batches=batches, budget_s=options.budget))
+    if options.keep:
+        (options.keep / f"{network}_{most}.json").write_text(run.to_json(), encoding="utf-8")
     answer, cells = analyse(run), []
     alone = serving_answer(run, answer, Service(max_batch=most, pads=True)).targets
     for index, threads in enumerate(THREADS):
+        limits = [round(times * alone[index].alone_ms, 2) for times in times_alone]
+        services = [Service(max_batch=most, pads=True, limit_ms=limit_ms) for limit_ms in limits]
+        rates = saturation_per_s(alone[index].curve.steps, services[0]) * np.array(LOADS)
+        full = answer.cell(index, most)
+        assert full is not None
         with Server(network, threads, most) as server:
-            for times in limits:
-                service = Service(max_batch=most, pads=True, limit_ms=round(times * alone[index].alone_ms, 2))
-                target = serving_answer(run, answer, service).targets[index]
-                capacity = target.capacity_per_s
-                measured, busy_pct, step_ms = measured_capacity(server, service, capacity.value)
-                full = answer.cell(index, most)
-                assert full is not None
-                cells.append(
-                    {"network": network, "threads": threads, "max_batch": most, "limit_ms": service.limit_ms,
-                     "predicted": capacity.value, "low": capacity.low, "high": capacity.high,
-                     "measured": measured, "busy_pct": busy_pct, "step_ms": step_ms, "sweep_ms": full.step_ms,
-                     "singles": target.singles}
-                )  # fmt: skip
+            missed, busy_pct, step_ms = missed_shares(server, rates, limits)
+        for service, shares in zip(services, missed, strict=True):
+            target = serving_answer(run, answer, service).targets[index]
+            capacity = target.capacity_per_s
+            cells.append(
+                {"network": network, "threads": threads, "max_batch": most, "limit_ms": service.limit_ms,
+                 "predicted": capacity.value, "low": capacity.low, "high": capacity.high,
+                 "measured": capacity_of(rates, shares, 1 - service.level), "busy_pct": busy_pct,
+                 "step_ms": step_ms, "sweep_ms": full.step_ms,
+                 "rates": [round(rate) for rate in rates], "missed": [round(share, 4) for share in shares]}
+            )  # fmt: skip
     return cells
 
 
-def measured_capacity(server: Server, service: Service, expected_per_s: float) -> tuple[float, float, float]:
-    """Return the rate at which the percentile meets the limit, between half and twice the expected one.
+def missed_shares(server: Server, rates: Array, limits: Sequence[float]) -> tuple[Array, float, float]:
+    """Return the share of requests that missed each limit, by rate, over all visits: [limit, rate].
 
     The second value is the largest share of a core that other processes took beside a chunk that counted, in percent,
     the third the median time of a full batch meanwhile, in ms.
     """
-    low, high, busy_pct, step_ms = expected_per_s / RANGE, expected_per_s * RANGE, 0.0, list[float]()
-    for step in range(HALVINGS):
-        middle, chunks = math.sqrt(low * high), []
-        for chunk in range(CHUNKS):
+    counts, busy_pct, step_ms = np.zeros((2, len(limits), len(rates))), 0.0, list[float]()
+    for visit in range(VISITS):
+        for place in np.random.default_rng(visit).permutation(len(rates)):
             step_ms.append(float(np.mean(server.ask([0, 0, 0]))))
-            latencies, others_pct = server.undisturbed_ms(middle, CHUNK_S, 100 * step + chunk)
-            chunks.append(latencies)
+            latencies, others_pct = server.undisturbed_ms(float(rates[place]), CHUNK_S, 100 * visit + int(place))
             busy_pct = max(busy_pct, others_pct)
-        if np.quantile(np.concatenate(chunks), service.level) <= service.limit_ms:
-            low = middle
-        else:
-            high = middle
-    return math.sqrt(low * high), busy_pct, float(np.median(step_ms))
+            for which, limit_ms in enumerate(limits):
+                counts[:, which, place] += (latencies > limit_ms).sum(), latencies.size
+    return counts[0] / counts[1], busy_pct, float(np.median(step_ms))
+
+
+def capacity_of(rates: Array, shares: Array, allowed: float) -> float:
+    """Return the rate at which the share that missed passes what is allowed, interpolated; it rises with the rate."""
+    rising = np.log(np.maximum.accumulate(np.maximum(shares, 1e-6)))
+    rising += 1e-9 * np.arange(len(rates))
+    return float(np.exp(np.interp(math.log(allowed), rising, np.log(rates))))
 
 
 class Server:

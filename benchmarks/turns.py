@@ -3,6 +3,7 @@
     python -m benchmarks.turns blocks [--targets cpu,threads=1 cpu,threads=1] [--batch 8] [--seconds 150] [--json FILE]
     python -m benchmarks.turns neighbours [--targets …] [--batch 8] [--seconds 150] [--json FILE]
     python -m benchmarks.turns waking --targets cpu,threads=1 cpu,threads=2 [--batch 8] [--seconds 150] [--json FILE]
+    python -m benchmarks.turns pauses [--targets …] [--inference] [--batch 1] [--seconds 60] [--json FILE]
 
 Linux only. Two real workers time blocks in turn, A B, B A and so on; everything is measured with the same two processes
 and the same two prepared cells, since two processes of equal targets differ by some percent.
@@ -19,6 +20,8 @@ interference sampler's readings in a visit, and the mean ratio of all visits and
 *waking*: the second target's steps by the time since its turn began, after the first one's turn, a pause or its own
 work, in random order. Printed for each are the median step over that of 0.2 to 0.4 s after its own work, and the cores
 that it used.
+
+*pauses*: single steps of either target, each after a pause of some length in random order, less those in a row.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ FEWEST = 3  # windows needed for a scatter
 LENGTHS_MS = (4.0, 10.0, 20.0)
 NEIGHBOURS = ("none", "one", "bursts", "all cores")
 BURST_S = 0.2, 2.0
+PAUSES_MS, PAUSED_STEPS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), 20
 BEFORE_S, AFTER_MS = 0.3, (0.0, 10.0, 30.0, 100.0, 200.0, 400.0)
 WORKER = """
 from core.machine import cores
@@ -292,6 +296,27 @@ def watch_waking(pair: Pair, seconds: float) -> list[dict[str, object]]:
     return rows
 
 
+def watch_pauses(pair: Pair, seconds: float) -> list[dict[str, object]]:
+    """Measure single steps after pauses, until the time is up."""
+    pair.place(True)
+    rows, end_s = list[dict[str, Any]](), time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        for index, pause_ms in random.sample(list(itertools.product((0, 1), PAUSES_MS)), 2 * len(PAUSES_MS)):
+            pair.block(index, math.ceil(1000 * BEFORE_S / pair.step_ms[index]))
+            in_row_ms = pair.block(index, PAUSED_STEPS)
+            for _ in range(PAUSED_STEPS):
+                time.sleep(pause_ms / 1000)
+                rows.append({"target": index, "pause_ms": pause_ms, "added_ms": pair.block(index, 1) - in_row_ms})
+    for index, target in enumerate(pair.targets):
+        added = [
+            statistics.median(row["added_ms"] for row in rows if (row["target"], row["pause_ms"]) == (index, pause_ms))
+            for pause_ms in PAUSES_MS
+        ]
+        shown = ", ".join(f"{pause_ms:g}: {ms:+.2f}" for pause_ms, ms in zip(PAUSES_MS, added, strict=True))
+        print(f"{target}: ms added after a pause of ms {shown}", flush=True)
+    return rows
+
+
 def _quantiles(values: Sequence[float]) -> str:
     places = (0.1, 0.5, 0.9, 1.0)
     return " / ".join(f"{values[min(len(values) - 1, int(place * len(values)))]:.0f}" for place in places)
@@ -308,7 +333,7 @@ def _mean(values: Sequence[float]) -> str:
 def main() -> None:
     """Measure one of the parts and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("blocks", "neighbours", "waking"))
+    parser.add_argument("part", choices=("blocks", "neighbours", "waking", "pauses"))
     parser.add_argument("--targets", nargs=2, default=["cpu,threads=1"] * 2, type=Target.parse, metavar="TARGET")
     parser.add_argument("--network", default="784-512-512-10")
     parser.add_argument("--inference", action="store_true")
@@ -327,6 +352,8 @@ def main() -> None:
             rows = compare_blocks(pair, arguments.seconds, arguments.lengths)
         elif arguments.part == "waking":
             rows = watch_waking(pair, arguments.seconds)
+        elif arguments.part == "pauses":
+            rows = watch_pauses(pair, arguments.seconds)
         else:
             rows = watch_neighbours(pair, arguments.seconds)
     finally:

@@ -7,7 +7,7 @@ import numpy as np
 from core.rounds.run import Run
 from core.studies.serving.queue import StepTimes, capacity_per_s
 from core.studies.serving.service import Service
-from simulated.runs import BATCHES, make_run, planned
+from simulated.runs import BATCHES, make_run, planned, true_step_ms
 
 SINGLES_PER_SETUP = 60
 TRUE_SINGLES = 20_000
@@ -27,7 +27,7 @@ def make_inference_run(
     rng = np.random.default_rng(seed)
     setups = []
     for setup in run.setups:
-        step_ms = floors_ms[setup.target] + slopes_ms[setup.target] * setup.batch
+        step_ms = true_step_ms(floors_ms[setup.target], slopes_ms[setup.target], setup.batch)
         drawn = step_ms * _spread(rng, scatter, singles)
         setups.append(setup.model_copy(update={"latency_ms": tuple(float(ms) for ms in drawn)}))
     workload = run.plan.workload.model_copy(update={"mode": "infer"})
@@ -36,10 +36,9 @@ def make_inference_run(
 
 def true_capacity_per_s(floor_ms: float, slope_ms: float, scatter: float, service: Service) -> float:
     """Return the capacity of a target with these true step times."""
-    batches = np.array(BATCHES, dtype=float)
+    step_ms = np.array([true_step_ms(floor_ms, slope_ms, batch) for batch in BATCHES])
     spread = _spread(np.random.default_rng(1), scatter, TRUE_SINGLES)
-    steps = StepTimes.of(batches, floor_ms + slope_ms * batches, {1: spread})
-    return capacity_per_s(steps, service)
+    return capacity_per_s(StepTimes.of(np.array(BATCHES, dtype=float), step_ms, {1: spread}), service)
 
 
 def _spread(rng: np.random.Generator, scatter: float, count: int) -> np.ndarray:

@@ -351,7 +351,7 @@ class CellSetup(Frozen):
 
     ``execution`` is the way the step was compiled, and ``execution_why`` the reason, worded to follow “graph, …”; None:
     not recorded. ``output_difference`` is set for int8 only, ``traces`` for inputs of several lengths: how often the
-    step had been traced by the end of the warm-up.
+    step had been traced by the end of the warm-up. ``paused_ms``: single steps, each after a pause.
     """
 
     batch: Annotated[int, Field(ge=1)]
@@ -370,6 +370,7 @@ class CellSetup(Frozen):
     execution_why: Annotated[str, Field(max_length=MAX_WHY)] | None = None
     output_difference: OutputDifference | None = Known
     traces: Annotated[int, Field(ge=0)] | None = Known
+    paused_ms: Annotated[tuple[PositiveMs, ...], Field(max_length=MAX_LATENCIES)] | None = Known
 
 
 class Setup(CellSetup):

@@ -448,6 +448,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             warmup_steady=warm.steady,
             steps_per_block=steps,
             latency_ms=latency,
+            paused_ms=timing.singles(step.run, request.paused_samples, timing.pause) or None,
             memory_peak_bytes=meter.peak_bytes(),
             memory_steady_bytes=meter.steady_bytes(),
             placement=placement.summary,

@@ -240,10 +240,11 @@ class Prepare(Request[Prepared]):
     """Build, trace, verify placement, warm up and calibrate one cell.
 
     ``block_ms`` is the minimum duration of a block, None for the device's default (docs/design.md, Blocks);
-    ``warmup_ms`` caps the warm-up. ``steps_per_block`` is given if the cell was calibrated in an earlier process, so
-    that blocks stay alike. ``slot`` distinguishes cells of the same batch. ``variant`` replaces the worker's target if
-    a cell differs in something that is not fixed per process (execution, steps_per_execution, call, precision except
-    TF32): both must have the same :attr:`core.workload.spec.Target.host`.
+    ``warmup_ms`` caps the warm-up. ``latency_samples`` single steps are timed in a row, ``paused_samples`` after a
+    pause each. ``steps_per_block`` is given if the cell was calibrated in an earlier process, so that blocks stay
+    alike. ``slot`` distinguishes cells of the same batch. ``variant`` replaces the worker's target if a cell differs in
+    something that is not fixed per process (execution, steps_per_execution, call, precision except TF32): both must
+    have the same :attr:`core.workload.spec.Target.host`.
     """
 
     doing: ClassVar[str] = "preparing batch {batch}"
@@ -256,6 +257,7 @@ class Prepare(Request[Prepared]):
     block_ms: float | None = None
     warmup_ms: float = 2000.0
     latency_samples: int = 9
+    paused_samples: int = 0
     steps_per_block: int | None = None
 
 

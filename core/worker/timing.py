@@ -27,6 +27,9 @@ GROWTH_LIMIT = 16  # a block that is too short grows at most this much per try, 
 # four are chosen to cost a sweep at most a fifth of a GPU's idle time, and were measured on no card
 AWAKE_MS, WAKE_SHARE, MIN_WAKE_MS, MAX_WAKE_MS = 200.0, 0.2, 50.0, 300.0
 FEWEST_LATENCIES, LATENCY_MS = 3, 100.0  # steps timed singly if the warm-up has not done so already
+PAUSE_MS = 10.0
+"""Pause before a step that stands for one that a server has waited for: it is longer by about the root of its pause up
+to here (measured: benchmarks/turns.py pauses)."""
 CORES_AWAKE_MS = 100.0
 """Steps of several threads are up to 45 % longer for so long after all cores but one were idle: fewer of their threads
 run at once (measured: benchmarks/turns.py waking)."""
@@ -106,10 +109,21 @@ def latencies(run: RunSteps, warm: WarmUp, most: int) -> tuple[float, ...]:
     """
     if len(warm.singles_ms) >= most:
         return warm.singles_ms[len(warm.singles_ms) - most :]
+    return singles(run, most)
+
+
+def singles(run: RunSteps, most: int, pause: Callable[[], object] = lambda: None) -> tuple[float, ...]:
+    """Return latencies of ``most`` single steps in ms, each after a pause; of fewer if steps are slow."""
     samples: list[float] = []
     while len(samples) < most and (len(samples) < FEWEST_LATENCIES or sum(samples) < LATENCY_MS):
+        pause()
         samples.append(run(1))
     return tuple(samples)
+
+
+def pause() -> None:
+    """Let :data:`PAUSE_MS` pass in which nothing runs."""
+    time.sleep(PAUSE_MS / 1000)
 
 
 def wake_ms(idle_ms: float) -> float:

@@ -16,6 +16,7 @@ from core.studies.serving.prediction import Pays, ServingAnswer, TargetService
 from core.studies.serving.record import ServingStudy
 
 ASSUMED = "Tail assumed: the sweep timed too few steps singly, so each is taken to last as long as the others."
+UNPAUSED = "The sweep timed no steps after pauses, so requests that come alone may take longer than predicted."
 RESIDENT = "The sweep's inputs lay ready, while requests bring theirs: sweep with --pipeline host to count that."
 ODD_SIZES = (
     "Batch sizes between measured ones are interpolated, and odd ones may take longer; padded batches avoid that."
@@ -113,7 +114,16 @@ def notes(answer: ServingAnswer) -> tuple[str, ...]:
     cards = [target for target in answer.targets if target.label == "modelled"]
     vague = [f"The interval of {card.title} leaves nothing to say of its capacity." for card in cards if not card.tells]
     odd = [] if answer.service.pads else [ODD_SIZES]
-    return (PREDICTED, tail, *odd, *([RESIDENT] if answer.resident else []), *([UNSPREAD] if cards else []), *vague)
+    unknown = [UNPAUSED] if any(t.pause_ms is None and t.label != "modelled" for t in answer.targets) else []
+    return (
+        PREDICTED,
+        tail,
+        *unknown,
+        *odd,
+        *([RESIDENT] if answer.resident else []),
+        *([UNSPREAD] if cards else []),
+        *vague,
+    )
 
 
 def serving_text(run: Run, answer: ServingAnswer) -> list[str]:
@@ -143,6 +153,7 @@ def serving_data(run: Run, answer: ServingAnswer) -> dict[str, Any]:
                 "step_times": target.label,
                 "capacity_per_s": _bounds(target.capacity_per_s),
                 "lone_request_ms": target.alone_ms,
+                "pause_ms": None if target.pause_ms is None else _bounds(target.pause_ms),
                 "latency_at_rate_ms": None if target.at_rate_ms is None else _bounds(target.at_rate_ms),
                 "single_steps": target.singles,
                 "rates_per_s": [float(rate) for rate in target.curve.rates_per_s],

@@ -7,8 +7,10 @@ the spread that makes the tail. Batches between measured ones are interpolated.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, median
 from typing import cast
 
 import numpy as np
@@ -21,11 +23,12 @@ from core.hardware.compare import batches_between, card_target, compared_with, n
 from core.hardware.curve import CardCurve, card_curve
 from core.hardware.host import Conditions, Modelling, costs_of_kind
 from core.hardware.interval import Modelled
-from core.rounds.answer.answer import Answer
+from core.rounds.answer.answer import Answer, CellStats
 from core.rounds.run import Run
 from core.studies.batch.shapes import PointLabel, Price, Quantity, check_prices
 from core.studies.batch.times import StepCurve, step_curve
 from core.studies.serving.queue import (
+    NO_PERIODS,
     NO_STALLS,
     LatencyCurve,
     Stalls,
@@ -59,6 +62,7 @@ class TargetService:
         label: That of its step times.
         capacity_per_s: Largest request rate within the limit; 0 if even a lone request misses it.
         singles: Number of single steps behind the tail; 0 if it is assumed to have none.
+        pause_ms: By how much a step is longer after a pause of the server; None if that is not known.
         at_rate_ms: Promised percentile at the user's rate, infinite beyond saturation; None without such a rate.
     """
 
@@ -70,6 +74,7 @@ class TargetService:
     capacity_per_s: Quantity
     at_rate_ms: Quantity | None
     singles: int
+    pause_ms: Quantity | None
     price: Price | None
 
     @property
@@ -144,21 +149,35 @@ def serving_answer(
     targets = []
     for index, fit in enumerate(answer.fits):
         cells = [cell for cell in answer.cells if cell.target == index]
-        curve = step_curve(cells, fit, run.label)
+        curve = step_curve([of_one_start(cell) for cell in cells], fit, run.label)
         if curve is not None:
+            step_ms = {cell.batch: cell.step_ms for cell in cells}
             known = _Known(index, run.target_names[index], run.names[index], run.label, curve,
-                           singles_of(run, index, {cell.batch: cell.step_ms for cell in cells}),
-                           stalls_of(run, index))  # fmt: skip
+                           singles_of(run, index, step_ms), stalls_of(run, index), pause_of(run, index),
+                           periods_of(run, index, step_ms))  # fmt: skip
             targets.append(_service_of(known, service, of_target.get(known.name)))
     if not targets:
         raise UserError("No batch size was measured, so nothing is known of serving.")
     for index, card in enumerate(cards, start=len(run.names)):
         if len(card.stretch) > 1 and card.stretch[-1].batch >= service.max_batch:
-            known = _Known(index, card.gpu, f"{card.gpu} (modelled)", "modelled", _modelled(card), {})
+            known = _Known(index, card.gpu, f"{card.gpu} (modelled)", "modelled", _modelled(card),
+                           {}, NO_STALLS, None, NO_PERIODS)  # fmt: skip
             targets.append(_service_of(known, service, of_target.get(known.name)))
     priced = [target for target in targets if target.price is not None and target.tells]
     compared = tuple(pays(priced[0], other) for other in priced[1:])
     return ServingAnswer(service, tuple(targets), compared, run.label, run.plan.pipeline.kind == "resident")
+
+
+def of_one_start(cell: CellStats) -> CellStats:
+    """Return the cell with the interval of one further start, such as a server is, in place of that of their mean.
+
+    Both scatter between starts alike, so its standard error is √(1 + starts) times as large (prediction interval).
+    """
+    if cell.low_ms is None or cell.high_ms is None or not cell.starts:
+        return cell
+    wider = math.sqrt(1 + cell.starts)
+    low, high = (cell.step_ms * (end_ms / cell.step_ms) ** wider for end_ms in (cell.low_ms, cell.high_ms))
+    return replace(cell, low_ms=low, high_ms=high)
 
 
 def plan_to_serve(run: Run, answer: ServingAnswer, **changes: object) -> ServingPlan:
@@ -227,7 +246,9 @@ class _Known:
     label: str
     curve: StepCurve
     singles: dict[int, Array]
-    stalls: Stalls = NO_STALLS
+    stalls: Stalls
+    pause_ms: Quantity | None
+    periods: Array
 
 
 def _service_of(known: _Known, service: Service, price: Price | None) -> TargetService:
@@ -236,8 +257,7 @@ def _service_of(known: _Known, service: Service, price: Price | None) -> TargetS
         raise UserError(f"{known.title} was measured up to batch {largest:,}; choose at most that, or sweep further.")
     if service.pads:
         known = replace(known, curve=_padded(known.curve, service))
-    curve = known.curve
-    middle = StepTimes.of(curve.batches, np.exp(curve.logs), known.singles, known.stalls)
+    middle = _steps(known)
     latency = LatencyCurve.of(middle, service)
     capacity = latency.capacity_per_s()
     ends = _ends(known, service)
@@ -245,7 +265,7 @@ def _service_of(known: _Known, service: Service, price: Price | None) -> TargetS
     return TargetService(
         known.index, known.name, known.title, known.label, latency,
         _with_ends(capacity, [capacity_per_s(steps, service, load or None) for steps in ends]),
-        _at_rate(middle, ends, service), sum(map(len, known.singles.values())), price,
+        _at_rate(middle, ends, service), sum(map(len, known.singles.values())), known.pause_ms, price,
     )  # fmt: skip
 
 
@@ -266,20 +286,56 @@ def _with_ends(value: float, ends: Sequence[float]) -> Quantity:
 
 
 def singles_of(run: Run, target: int, step_ms: dict[int, float]) -> dict[int, Array]:
-    """Return latencies of single steps over the batch's step time, by batch, of batches that have enough of them.
+    """Return latencies of single steps over the step time, by batch, of batches that have enough of them.
 
-    Neighbouring batches are pooled until each pool has enough; none if all together are too few.
+    The step time is that of the blocks just after them, as a machine's speed drifts. Neighbouring batches are pooled
+    until each pool has enough; none if all together are too few.
     """
     pools: dict[int, list[float]] = {}
     waiting: list[float] = []
+    visits = _visits(run, target)
     for batch in sorted(step_ms):
-        setups = (setup for setup in run.setups if setup.target == target and setup.batch == batch)
-        waiting += [ms / step_ms[batch] for setup in setups for ms in setup.latency_ms]
+        for setup in run.setups:
+            if setup.target == target and setup.batch == batch:
+                next_ms = visits.get((batch, setup.process), [step_ms[batch]])[0]
+                waiting += [ms / next_ms for ms in setup.latency_ms]
         if len(waiting) >= FEWEST_SINGLES:
             pools[batch], waiting = waiting, []
     if pools and waiting:
         pools[max(pools)] += waiting
     return {batch: np.array(values) for batch, values in pools.items()}
+
+
+def periods_of(run: Run, target: int, step_ms: dict[int, float]) -> Array:
+    """Return mean step times of visits over those of their batch: how a machine's speed changes from one moment to
+    another, which a queue feels and a mean does not.
+    """
+    visits = _visits(run, target).items()
+    ratios = [ms / step_ms[batch] for (batch, _), several in visits for ms in several if batch in step_ms]
+    return np.array(ratios) if ratios else NO_PERIODS
+
+
+def _visits(run: Run, target: int) -> dict[tuple[int, int], list[float]]:
+    """Return the mean step times of visits in ms, by batch and process, without disturbed ones if others remain."""
+    quiet = [item for item in run.rounds if not item.interference.disturbed] or run.rounds
+    blocks: dict[tuple[int, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for item in quiet:
+        if (ms := item.step_ms(target)) is not None:
+            blocks[item.batch, item.process][item.pass_index].append(ms)
+    return {cell: [fmean(visit) for _, visit in sorted(several.items())] for cell, several in blocks.items()}
+
+
+def pause_of(run: Run, target: int) -> Quantity | None:
+    """Return by how many ms a step is longer after a pause, with the least and the most that a start showed.
+
+    Each start is compared with its own steps in a row; None if none timed both.
+    """
+    longer_ms = [
+        median(setup.paused_ms) - median(setup.latency_ms)
+        for setup in run.setups
+        if setup.target == target and setup.paused_ms and setup.latency_ms
+    ]
+    return Quantity(*(max(0.0, of(longer_ms)) for of in (median, min, max))) if longer_ms else None
 
 
 def stalls_of(run: Run, target: int) -> Stalls:
@@ -304,18 +360,23 @@ def stalls_of(run: Run, target: int) -> Stalls:
 
 
 def _ends(known: _Known, service: Service) -> list[StepTimes]:
-    """Return the slowest and the fastest step times of the 95 % interval: all batches, tail and stalls at their ends at
-    once; none where a batch has no interval.
-    """
+    """Return the slowest and the fastest step times of the 95 % interval; none where a batch has no interval."""
     curve = known.curve
     used = curve.batches <= service.max_batch
     if not np.isfinite(curve.below[used]).all() or not np.isfinite(curve.above[used]).all():
         return []
-    return [
-        StepTimes.of(curve.batches, np.exp(curve.logs + side * np.where(np.isfinite(apart), apart, 0.0)),
-                     known.singles, known.stalls, side)
-        for side, apart in ((1, curve.above), (-1, curve.below))
-    ]  # fmt: skip
+    return [_steps(known, 1), _steps(known, -1)]
+
+
+def _steps(known: _Known, side: int = 0) -> StepTimes:
+    """Return the step times; with ``side`` 1 or −1 all batches, tail, stalls, periods and pauses at their upper or
+    lower ends at once.
+    """
+    curve, pause = known.curve, known.pause_ms
+    apart = side * (curve.above if side > 0 else curve.below)
+    logs = curve.logs + np.where(np.isfinite(apart), apart, 0.0) if side else curve.logs
+    pause_ms = (pause.low or 0.0, pause.value, pause.high or 0.0)[side + 1] if pause else 0.0
+    return StepTimes.of(curve.batches, np.exp(logs), known.singles, known.stalls, side, pause_ms, known.periods)
 
 
 def pays(base: TargetService, other: TargetService) -> Pays:

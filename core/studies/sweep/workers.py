@@ -24,6 +24,9 @@ from core.workload.spec import steps_per_call
 SINGLES = 150
 """Most single steps that a start times at such a batch; they last 0.1 s at most (:mod:`core.worker.timing`)."""
 
+PAUSED = 30
+"""Single steps that a start times after a pause each, at the smallest batch."""
+
 
 class Workers:
     """Workers that run the rounds of a sweep's ledger. Not thread-safe: one engine thread owns it.
@@ -254,10 +257,13 @@ class Workers:
         return True
 
     def _singles(self, batch: int) -> dict[str, int]:
-        """Return how many steps are timed singly: more of inference at three batch sizes, for the tail of latency."""
+        """Return how many steps are timed singly: more of inference at three batch sizes, for the tail of latency, and
+        some after pauses at the smallest.
+        """
         grid = self._plan.batches
-        shown = (grid[0], grid[len(grid) // 2], grid[-1])
-        return {"latency_samples": SINGLES} if batch in shown and not self._plan.workload.training else {}
+        if self._plan.workload.training or batch not in (grid[0], grid[len(grid) // 2], grid[-1]):
+            return {}
+        return {"latency_samples": SINGLES, "paused_samples": PAUSED if batch == grid[0] else 0}
 
     def _fail(self, target: int, batch: int, error: WorkerError) -> None:
         self.forget(target, batch)

@@ -107,6 +107,7 @@ def test_a_cell_is_prepared_and_measured(graph, workload, pipeline):
     prepared = graph.ask(cell(workload, 4, pipeline), CELL_S)
     assert prepared.first_call_ms > max(prepared.latency_ms)
     assert len(prepared.latency_ms) == 9
+    assert prepared.paused_ms is None
     assert prepared.warmup_steps > 3
     assert prepared.memory_peak_bytes > 50 * 2**20
     assert [text.split()[0] for text in prepared.placement] == ["CPU:0"]

@@ -143,5 +143,16 @@ def test_slow_steps_that_did_not_settle_are_timed_fewer_times(step_ms: float, co
     assert timing.latencies(lambda _: step_ms, warm, 9) == (step_ms,) * count
 
 
+def test_each_single_step_comes_after_its_pause() -> None:
+    events: list[str] = []
+
+    def step(_: int) -> float:
+        events.append("step")
+        return 40.0
+
+    assert timing.singles(step, 30, lambda: events.append("pause")) == (40.0,) * 3
+    assert events == ["pause", "step"] * 3
+
+
 def test_a_step_that_lasts_a_block_is_not_run_once_more_to_find_that_out() -> None:
     assert timing.calibrate(lambda _: pytest.fail("run again"), 25.0, 20.0, 1e-4) == 1

@@ -9,23 +9,27 @@ import pytest
 from core.base.schema import UserError
 from core.hardware.catalogue import catalogue, find_gpu
 from core.rounds.answer.analyse import analyse
+from core.rounds.answer.answer import CellStats
 from core.rounds.run import Round, Run
 from core.studies.batch.shapes import Price, Quantity
-from core.studies.serving.export import notes, sentences, serving_data, serving_text
+from core.studies.serving.export import UNPAUSED, notes, sentences, serving_data, serving_text
 from core.studies.serving.figures import cost_figure, latency_figure
 from core.studies.serving.prediction import (
     FEWEST_SINGLES,
     ServingAnswer,
     TargetService,
+    of_one_start,
+    pause_of,
     pays,
     pays_from,
+    periods_of,
     served_curve,
     serving_answer,
     singles_of,
     stalls_of,
 )
 from core.studies.serving.service import Service
-from simulated.runs import make_run, planned
+from simulated.runs import make_run, planned, true_step_ms
 from simulated.served import make_inference_run, true_capacity_per_s
 
 pytestmark = pytest.mark.statistical  # each answer plays some hundred thousand requests
@@ -50,7 +54,7 @@ def target_of(capacity_per_s: float, per_hour: float) -> TargetService:
     answer = answered(make_inference_run(1))
     base = answer.targets[0]
     return TargetService(
-        base.index, base.name, base.title, "measured", base.curve, Quantity(capacity_per_s, None, None), None, 0,
+        base.index, base.name, base.title, "measured", base.curve, Quantity(capacity_per_s, None, None), None, 0, None,
         Price(target=base.name, per_hour=per_hour, dated=DATED),
     )  # fmt: skip
 
@@ -87,11 +91,58 @@ def test_without_single_steps_the_tail_is_assumed_and_said_to_be() -> None:
 
 def test_single_steps_of_neighbouring_batches_are_pooled_until_they_suffice() -> None:
     run = make_inference_run(1, singles=20)
-    step_ms = {batch: 0.3 + 0.02 * batch for batch in run.batches}
+    step_ms = {batch: true_step_ms(0.3, 0.02, batch) for batch in run.batches}
     pools = singles_of(run, 0, step_ms)
     assert all(len(values) >= FEWEST_SINGLES for values in pools.values())
     assert sum(map(len, pools.values())) == 3 * 20 * len(run.batches)
     assert np.concatenate([*pools.values()]).mean() == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_lone_request_waits_for_what_a_pause_adds_and_a_run_without_pauses_says_so() -> None:
+    run = make_inference_run(1)
+    added_ms = iter((0.1, 0.4, 0.2) * len(run.setups))
+    paused = tuple(
+        setup.model_copy(update={"paused_ms": (float(np.median(setup.latency_ms)) + next(added_ms),) * 3})
+        for setup in run.setups
+    )
+    after = run.model_copy(update={"setups": paused})
+    assert pause_of(run, 0) is None
+    pause = pause_of(after, 0)
+    assert pause is not None
+    assert (pause.low, pause.value, pause.high) == pytest.approx((0.1, 0.2, 0.4))
+    before, now = answered(run), answered(after)
+    assert 0.02 < now.targets[0].alone_ms - before.targets[0].alone_ms < 0.2  # its server has waited for some ms
+    assert now.targets[0].capacity_per_s.value == pytest.approx(before.targets[0].capacity_per_s.value, rel=0.05)
+    assert UNPAUSED in notes(before)
+    assert UNPAUSED not in notes(now)
+
+
+def test_slow_periods_of_the_machine_are_played_and_are_no_spread_of_single_steps() -> None:
+    """All steps of every second start last twice as long, single ones included."""
+    run = make_inference_run(1, scatter=0.05)
+    factor = {process.index: 1.0 + process.index % 2 for process in run.processes}
+    rounds = tuple(
+        item.model_copy(update={"blocks": tuple(
+            block.model_copy(update={"step_ms": block.step_ms * factor[block.process]}) for block in item.blocks
+        )}) for item in run.rounds
+    )  # fmt: skip
+    setups = tuple(
+        setup.model_copy(update={"latency_ms": tuple(ms * factor[setup.process] for ms in setup.latency_ms)})
+        for setup in run.setups
+    )
+    step_ms = {batch: true_step_ms(0.3, 0.02, batch) for batch in run.batches}
+    slower = run.model_copy(update={"rounds": rounds, "setups": setups})
+    assert sorted({round(ratio) for ratio in periods_of(slower, 0, step_ms)}) == [1, 2]
+    assert max(np.quantile(values, 0.99) for values in singles_of(slower, 0, step_ms).values()) < 1.3
+    assert np.ptp(periods_of(run, 0, step_ms)) < 0.2
+
+
+def test_the_interval_is_that_of_one_further_start() -> None:
+    cell = CellStats(0, 8, 30, 2.0, 1.8, 2.2, starts=3)
+    wider = of_one_start(cell)
+    assert wider.low_ms == pytest.approx(2.0 * 0.9**2)
+    assert wider.high_ms == pytest.approx(2.0 * 1.1**2)
+    assert of_one_start(replace(cell, low_ms=None, high_ms=None)).high_ms is None
 
 
 def test_training_several_lengths_and_a_batch_beyond_the_sweep_are_refused() -> None:

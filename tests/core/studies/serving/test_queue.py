@@ -1,6 +1,7 @@
 """The played batcher against what is known of queues in closed form."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import get_args
 
@@ -18,6 +19,7 @@ from core.studies.serving.queue import (
     saturation_per_s,
 )
 from core.studies.serving.service import Percentile, Service
+from core.worker.timing import PAUSE_MS
 
 ALONE = Service(max_batch=1)
 LINEAR = StepTimes.of(np.array([1, 2, 4, 8, 16, 32.0]), np.array([2.3, 2.6, 3.2, 4.4, 6.8, 11.6]))
@@ -73,6 +75,27 @@ def test_capacity_is_where_the_latency_meets_the_limit() -> None:
     assert latency_quantile_ms(LINEAR, Service(), 0.98 * capacity) <= 15.0
     assert latency_quantile_ms(LINEAR, Service(), 1.02 * capacity) > 15.0
     assert capacity_per_s(LINEAR, Service(limit_ms=2.2)) == 0.0
+
+
+def test_a_step_after_a_pause_is_longer_by_the_root_of_the_pause() -> None:
+    steps = replace(even(0.1), pause_ms=2.0)
+    evenly = Service(max_batch=1, burstiness=0.0)
+    assert np.median(latencies_ms(steps, evenly, 10.0)) == pytest.approx(2.1)
+    often = np.median(latencies_ms(steps, evenly, 400.0))
+    idle_ms = 2.5 - often
+    assert often == pytest.approx(0.1 + 2.0 * math.sqrt(idle_ms / PAUSE_MS), rel=0.01)
+    assert saturation_per_s(steps, ALONE) == saturation_per_s(even(0.1), ALONE)
+
+
+def test_a_server_that_carries_the_rate_on_average_misses_in_slow_periods() -> None:
+    """A tenth of the time steps last twice as long, so above half of saturation queues grow for 0.3 s."""
+    steady = even(1.0)
+    uneven = replace(steady, periods=np.repeat([1.0, 2.0], [115, 13]))
+    limited, patient = (Service(max_batch=1, limit_ms=limit_ms) for limit_ms in (20.0, 200.0))
+    assert 0.8 < capacity_per_s(steady, limited) / 1000 < 1.0
+    assert 0.4 < capacity_per_s(uneven, limited) / 1000 < 0.6
+    assert 0.65 < capacity_per_s(uneven, patient) / 1000 < 0.9
+    assert saturation_per_s(uneven, limited) == pytest.approx(1000 / (1 + 13 / 128))
 
 
 def test_a_delay_is_waited_for_where_requests_are_rare_and_a_full_batch_ends_it() -> None:
