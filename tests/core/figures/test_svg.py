@@ -126,21 +126,22 @@ def test_points_and_intervals_stand_where_the_axes_say() -> None:
         cells = [cell for cell in ANSWER.cells if cell.target == target]
         line = next(path.get("d", "") for path in group if path.get("stroke-width") == "2.4")
         points = [tuple(map(float, pair.split(","))) for pair in line[1:].split("L")]
-        assert len(points) == len(cells) == 14
+        assert len(points) == len(cells) > 10
         for point, cell in zip(points, cells, strict=True):
             assert point == pytest.approx(place(cell.batch, cell.step_ms), abs=0.06)
     bands = [path.get("d", "") for path in root.iter(f"{SVG}path") if "rgba" in (path.get("fill") or "")]
     assert len(bands) == len(groups) == 2
-    upper = [tuple(map(float, pair.split(","))) for pair in bands[0][1:-1].split("L")][:14]
-    for point, cell in zip(upper, (cell for cell in ANSWER.cells if cell.target == 0), strict=True):
+    cells = [cell for cell in ANSWER.cells if cell.target == 0]
+    upper = [tuple(map(float, pair.split(","))) for pair in bands[0][1:-1].split("L")][: len(cells)]
+    for point, cell in zip(upper, cells, strict=True):
         assert cell.high_ms is not None
         assert point == pytest.approx(place(cell.batch, cell.high_ms), abs=0.06)
 
 
 def test_what_plotly_shows_beside_a_point_is_a_tooltip() -> None:
     titles = [title.text or "" for title in drawn(step_time_figure(EXAMPLE, ANSWER)).iter(f"{SVG}title")]
-    assert len(titles) == 28
-    assert titles[0].startswith("1 thread\nbatch 1\n1.96")
+    assert len(titles) == len(ANSWER.cells) > 20
+    assert titles[0].startswith(f"1 thread\nbatch 1\n{ANSWER.cells[0].step_ms:.3g} ms")
     template = "<b>%{x:,}</b> %{customdata[1]:.3g}<extra>no</extra>"
     trace = {"hovertemplate": template, "x": [4096], "customdata": [[1, 2.3456]]}
     assert hover(trace, 0) == "<title>4,096 2.35</title>"

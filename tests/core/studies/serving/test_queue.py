@@ -87,6 +87,7 @@ def test_a_step_after_a_pause_is_longer_by_the_root_of_the_pause() -> None:
     assert saturation_per_s(steps, ALONE) == saturation_per_s(even(0.1), ALONE)
 
 
+@pytest.mark.statistical
 def test_a_server_that_carries_the_rate_on_average_misses_in_slow_periods() -> None:
     """A tenth of the time steps last twice as long, so above half of saturation queues grow for 0.3 s."""
     steady = even(1.0)

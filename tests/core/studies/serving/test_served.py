@@ -154,6 +154,7 @@ def test_late_batchers_and_other_programs_are_said() -> None:
     assert len(served_sentences(answer)) == len(served_sentences(served_answer(study))) + 2
 
 
+@pytest.mark.statistical
 def test_the_plan_of_a_run_serves_its_targets_padded_and_leaves_out_what_no_request_keeps() -> None:
     run = make_inference_run(2)
     padded = Service(limit_ms=5.0, max_batch=8, pads=True)
