@@ -19,7 +19,7 @@ button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-da
     .st-key-answer-first [data-testid=stColumn]:last-child { order: -1; }
     h1 { font-size: 1.5rem !important; }
     h2 { font-size: 1.375rem !important; }
-    h3 { font-size: 1.25rem !important; }
+    h3 { font-size: 1.125rem !important; }
 }
 
 /* A touch screen has no pointer to bring a chart's menu, which would cover the legend: it comes with a tap. */
