@@ -12,8 +12,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.analysis.numerics import Array
 from core.analysis.statistics import CONFIDENCE, normal_quantile
@@ -21,6 +23,7 @@ from core.studies.serving.service import Service
 from core.worker.serving import gaps
 from core.worker.timing import PAUSE_MS
 
+Whole = NDArray[np.integer[Any]]
 LANES = 128
 """Servers that are played at once."""
 BATCHES, MOST_REQUESTS = 500, 6_000
@@ -142,7 +145,7 @@ class _Machines:
         self._rows = np.concatenate([[0], steps.tail_of(sizes)])
         self._periods = self._rng.permuted(np.tile(steps.periods, (PERIODS, 1)), axis=1)
 
-    def step_ms(self, lane: Array, begin_ms: Array, waited_ms: Array, count: Array) -> Array:
+    def step_ms(self, lane: Whole, begin_ms: Array, waited_ms: Array, count: Whole) -> Array:
         """Return how long these servers take for batches of ``count`` that begin now, after a wait for requests."""
         steps, random = self._steps, self._rng.random
         spread = steps.tails[self._rows[count], (random(lane.size) * TAIL_POINTS).astype(int)]
