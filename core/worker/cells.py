@@ -448,7 +448,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             warmup_steady=warm.steady,
             steps_per_block=steps,
             latency_ms=latency,
-            paused_ms=timing.singles(step.run, request.paused_samples, timing.pause) or None,
+            paused_ms=_after_pauses(step, request.paused_samples) or None,
             memory_peak_bytes=meter.peak_bytes(),
             memory_steady_bytes=meter.steady_bytes(),
             placement=placement.summary,
@@ -467,6 +467,12 @@ def _check_mode(request: Prepare, target: Target) -> None:
         refuse_batch(request.batch, target)
     except ValueError as error:
         raise CellFailed("error", f"{error}.") from None
+
+
+def _after_pauses(step: Step, count: int) -> tuple[float, ...]:
+    """Return the ms per step of ``count`` whole calls, each after a pause."""
+    each = step.per_call
+    return tuple(ms / each for ms in timing.singles(lambda calls: step.run(calls * each), count, timing.pause))
 
 
 def settle(step: Step, request: Prepare, block_ms: float) -> tuple[timing.WarmUp, int, tuple[float, ...]]:

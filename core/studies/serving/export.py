@@ -115,15 +115,8 @@ def notes(answer: ServingAnswer) -> tuple[str, ...]:
     vague = [f"The interval of {card.title} leaves nothing to say of its capacity." for card in cards if not card.tells]
     odd = [] if answer.service.pads else [ODD_SIZES]
     unknown = [UNPAUSED] if any(t.pause_ms is None and t.label != "modelled" for t in answer.targets) else []
-    return (
-        PREDICTED,
-        tail,
-        *unknown,
-        *odd,
-        *([RESIDENT] if answer.resident else []),
-        *([UNSPREAD] if cards else []),
-        *vague,
-    )
+    others = [RESIDENT] * answer.resident + [UNSPREAD] * bool(cards)
+    return (PREDICTED, tail, *unknown, *odd, *others, *vague)
 
 
 def serving_text(run: Run, answer: ServingAnswer) -> list[str]:

@@ -107,7 +107,7 @@ def test_a_cell_is_prepared_and_measured(graph, workload, pipeline):
     prepared = graph.ask(cell(workload, 4, pipeline), CELL_S)
     assert prepared.first_call_ms > max(prepared.latency_ms)
     assert len(prepared.latency_ms) == 9
-    assert prepared.paused_ms is None
+    assert prepared.paused_ms is None  # none was asked for
     assert prepared.warmup_steps > 3
     assert prepared.memory_peak_bytes > 50 * 2**20
     assert [text.split()[0] for text in prepared.placement] == ["CPU:0"]
@@ -337,3 +337,14 @@ def test_a_pipeline_that_idled_hands_out_nothing_for_free(graph):
         idled_ms.append(step_ms(2))
     assert max(idled_ms) > 0.5 * steady_ms
     graph.ask(Release(batch=8), 60)
+
+
+@pytest.mark.parametrize("several", [1, 4])
+def test_steps_after_pauses_are_timed_in_whole_calls(several):
+    worker = started(Target.parse(f"cpu,threads=1,steps_per_execution={several}"))
+    try:
+        prepared = worker.ask(cell(Workload(network="784-128-10", mode="infer"), 4, paused_samples=3), CELL_S)
+    finally:
+        worker.close()
+    assert len(prepared.paused_ms) == 3
+    assert all(0 < ms < 100 for ms in prepared.paused_ms)

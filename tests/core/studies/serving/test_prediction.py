@@ -137,12 +137,16 @@ def test_slow_periods_of_the_machine_are_played_and_are_no_spread_of_single_step
     assert np.ptp(periods_of(run, 0, step_ms)) < 0.2
 
 
-def test_the_interval_is_that_of_one_further_start() -> None:
+def test_the_interval_is_that_of_one_further_start(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = CellStats(0, 8, 30, 2.0, 1.8, 2.2, starts=3)
     wider = of_one_start(cell)
     assert wider.low_ms == pytest.approx(2.0 * 0.9**2)
     assert wider.high_ms == pytest.approx(2.0 * 1.1**2)
     assert of_one_start(replace(cell, low_ms=None, high_ms=None)).high_ms is None
+    of_server = answered(make_inference_run(1)).targets[0].capacity_per_s
+    monkeypatch.setattr("core.studies.serving.prediction.of_one_start", lambda cell: cell)
+    of_mean = answered(make_inference_run(1)).targets[0].capacity_per_s
+    assert of_server.low < of_mean.low < of_mean.high < of_server.high
 
 
 def test_training_several_lengths_and_a_batch_beyond_the_sweep_are_refused() -> None:
