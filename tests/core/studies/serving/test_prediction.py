@@ -146,6 +146,10 @@ def test_the_interval_is_that_of_one_further_start(monkeypatch: pytest.MonkeyPat
     of_server = answered(make_inference_run(1)).targets[0].capacity_per_s
     monkeypatch.setattr("core.studies.serving.prediction.of_one_start", lambda cell: cell)
     of_mean = answered(make_inference_run(1)).targets[0].capacity_per_s
+    assert of_server.low is not None
+    assert of_server.high is not None
+    assert of_mean.low is not None
+    assert of_mean.high is not None
     assert of_server.low < of_mean.low < of_mean.high < of_server.high
 
 
