@@ -11,7 +11,7 @@ import pytest
 from simulated.commands import Command
 from simulated.environments import environment
 
-PLANTED_MS = 4.0
+PLANTED_MS = 12.0  # a step after a pause takes about 1 ms more than one in a row
 
 
 @pytest.mark.tensorflow
@@ -19,10 +19,14 @@ PLANTED_MS = 4.0
 def test_a_planted_slowdown_is_measured_and_a_control_is_not_slower(cli: Command, tmp_path: Path) -> None:
     old, new = environment(tmp_path / "old"), environment(tmp_path / "new", PLANTED_MS, "99.1.0")
     flags = ("check", "--preset", "784-128-10", "--target", "cpu", "--batches", "32", "--json")
-    status, out, _ = cli(*flags, "--budget", "60", "--python", old, "--against-python", new)
+    sides = ("--python", old, "--against-python", new)
+    status, out, _ = cli(*flags, "--budget", "60", *sides)
     data = json.loads(out)
+    if data["verdict"] == "inconclusive":  # on a slow machine 60 s are not three starts: the check names what settles
+        status, out, _ = cli(*flags, "--budget", str(data["settles_s"]), *sides)
+        data = json.loads(out)
     (batch,) = data["batches"]
-    assert (status, data["verdict"]) == (1, "slower")
+    assert (status, data["verdict"]) == (1, "slower"), data["batches"]
     assert batch["step_ms"] - batch["baseline_ms"] == pytest.approx(PLANTED_MS, rel=0.25)
     assert "keras 99.1.0" in data["record"]["plan"]["sides"][1]["title"]
     status, out, _ = cli(*flags, "--budget", "25", "--python", old, "--against-python", old)
