@@ -1,6 +1,6 @@
 """Does a batch that is prepared again in the same process vary as one in a new process does?
 
-    python -m benchmarks.preparations [--targets cpu,threads=1 cpu,threads=1,framework=jax …] [--sets 4] [--json FILE]
+    python -m benchmarks.preparations [--targets cpu,threads=1 …] [--sets 4] [--forked] [--json FILE]
 
 A set holds four processes of one target, all alive, in each of which every batch is prepared three times, in slots of
 their own. The twelve are timed in rounds of one block each, in a new random order every round, so that disturbances
@@ -89,8 +89,11 @@ def report(name: str, sets: list[np.ndarray]) -> None:
         share = means[:, 0] / np.maximum(means[:, 0] + means[:, 1], 1e-12)
         columns = [*(100 * np.sqrt(means.T)), 100 * share]
         shown = [f"{c[0]:.1f} ({np.quantile(c[1:], 0.025):.1f} to {np.quantile(c[1:], 0.975):.1f}) %" for c in columns]
-        print(f"{name}, batch {batch}: standard deviation between preparations {shown[0]}, between processes "
-              f"{shown[1]}, of the timing {shown[2]}; preparations have {shown[3]} of the variance", flush=True)  # fmt: skip
+        print(
+            f"{name}, batch {batch}: standard deviation between preparations {shown[0]}, between processes {shown[1]}, "
+            f"of the timing {shown[2]}; preparations have {shown[3]} of the variance",
+            flush=True,
+        )
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def test_what_cannot_run_is_refused_in_one_sentence(arguments: tuple[str, ...], 
 def test_a_script_is_run_measured_and_written(cli: Command, tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "fixtures" / "scripts" / "sequential.py"
     out = tmp_path / "job.json"
-    status, _, err = cli("run", "--no-store", "--budget", "20", "--out", str(out), "--", str(script))
+    status, _, err = cli("run", "--no-store", "--budget", "45", "--out", str(out), "--", str(script))
     assert status == 0, err
     data = json.loads(out.read_text())
     assert data["script"] == "sequential.py"
