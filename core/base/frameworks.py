@@ -43,7 +43,9 @@ class Framework:
     ``packages`` are the distributions whose presence shows that it is installed. ``executions`` are the accepted
     values, with the default, ``keras``, first; ``devices`` are those of ``cpu``, ``gpu``, ``mps`` and ``tpu`` it can
     reach. ``by_itself`` is what ``keras`` resolves to if the framework leaves no choice; None if Keras makes one.
-    ``several`` is None if it is measured on one device at a time.
+    ``several`` is None if it is measured on one device at a time. ``start_scatter`` is the standard deviation of the
+    log step time between processes on a CPU, at the batch size that shows the largest (measured for Keras with each
+    framework, assumed for PyTorch's own: benchmarks/preparations.py).
     """
 
     name: FrameworkName
@@ -58,6 +60,7 @@ class Framework:
     through_keras: bool = True
     trains: bool = True
     several: Several | None = None
+    start_scatter: float = 0.02
 
 
 _KERAS_PRECISIONS: tuple[Precision, ...] = ("float32", "mixed_float16", "mixed_bfloat16")
@@ -98,6 +101,7 @@ FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
                 executions=("keras", "eager", "compile"),
                 precisions=(*_KERAS_PRECISIONS, "int8"),
                 by_itself="eager",
+                start_scatter=0.14,
             ),
             Framework(
                 name="pytorch",
@@ -110,6 +114,7 @@ FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
                 precisions=_KERAS_PRECISIONS,
                 by_itself="eager",
                 through_keras=False,
+                start_scatter=0.14,
             ),
             Framework(
                 name="litert",

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.analysis.statistics import MIN_UNITS, Array, Estimate, estimate_columns, pooled_variances, shared_scatter
+from core.base.frameworks import FRAMEWORKS
 from core.base.schema import UserError
 from core.rounds.run import Round, Run
 
@@ -31,7 +32,8 @@ LOOK_GROWTH = 1.5
 """Each look at growing data needs so many times the starts of the one before."""
 ALLOWANCE = 0.06
 """Standard deviation allowed for between replicates of a batch that has fewer than three: the largest scatter from
-batch to batch that equal targets showed within a run (15 recordings of 23 November 2026)."""
+batch to batch that equal targets showed within a run (15 recordings of 23 November 2026). It is more with a framework
+whose processes differ by more."""
 ALLOWANCE_DF = 4.0
 """Degrees of freedom for the tails of the allowance: single batches of those recordings were off by 10 to 23 %, up to
 3.8 times the allowance."""
@@ -77,6 +79,7 @@ class Observations:
         looks: looks at growing data, including this one.
         unpaired: rounds left out because only one target has a block.
         quiet: disturbed rounds were left out, so that the values are those of a quiet machine.
+        allowance: standard deviation of the replicates of a batch with fewer than three.
         comparisons: comparisons of several targets with the same one, which hold simultaneously.
     """
 
@@ -88,6 +91,7 @@ class Observations:
     looks: int
     unpaired: int = 0
     quiet: bool = True
+    allowance: float = ALLOWANCE
     comparisons: int = 1
 
     @property
@@ -141,7 +145,7 @@ class Observations:
         alike = 1 + (batches - 1) * shared_scatter(self.values) if batches > 1 else 1.0  # batches share their starts
         df = np.full(counts.shape, max(1.0, min(total_df / max(TAIL_DISCOUNT, alike), MOST_DF)))
         if (thin := counts < MIN_UNITS).any():
-            variance = np.where(thin, np.maximum(variance, ALLOWANCE**2 + self.median_error**2), variance)
+            variance = np.where(thin, np.maximum(variance, self.allowance**2 + self.median_error**2), variance)
             df = np.where(thin, ALLOWANCE_DF, df)
         known = (counts > 0) & (self.rounds.sum(axis=0) > 1)
         error = np.where(known, np.sqrt(variance / np.maximum(1, counts)), np.inf)
@@ -157,12 +161,12 @@ def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
     Raises:
         UserError: the table would be larger than any sweep makes.
     """
-    return _observed(run, _values(run, lambda item: item.log_ratio(first, second)))
+    return _observed(run, _values(run, lambda item: item.log_ratio(first, second)), _allowance(run, first, second))
 
 
 def observe_alone(run: Run, target: int) -> Observations:
     """Return the replicates of the log step time (ms) of one target; disturbances shared with others do not cancel."""
-    return _observed(run, _values(run, lambda item: _log(item.step_ms(target))))
+    return _observed(run, _values(run, lambda item: _log(item.step_ms(target))), _allowance(run, target))
 
 
 def observe_both(run: Run, first: int, second: int) -> tuple[Observations, Observations]:
@@ -171,6 +175,14 @@ def observe_both(run: Run, first: int, second: int) -> tuple[Observations, Obser
     before, after = observe_alone(whole, first), observe_alone(whole, second)
     unpaired = len(run.rounds) - len(whole.rounds)
     return replace(before, unpaired=unpaired), replace(after, unpaired=unpaired)
+
+
+def _allowance(run: Run, *targets: int) -> float:
+    """Return the standard deviation to allow for between replicates of these targets, or their ratio, unseen."""
+    if run.plan is None:
+        return ALLOWANCE
+    frameworks = (FRAMEWORKS[run.plan.targets[target].framework] for target in targets)
+    return max(ALLOWANCE, math.hypot(*(framework.start_scatter for framework in frameworks)))
 
 
 def _log(step_ms: float | None) -> float | None:
@@ -199,7 +211,7 @@ def looks_of(starts: int) -> tuple[int, int]:
     return looks, at
 
 
-def _observed(run: Run, values: Sequence[Value]) -> Observations:
+def _observed(run: Run, values: Sequence[Value], allowance: float) -> Observations:
     kept, quiet = _undisturbed(values)
     settled, looks = _settled(run, kept)
     cells = _by_cell(settled)
@@ -221,7 +233,9 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
     for (_, batch), several in cells.items():
         of_batch[batch].append(several)
     error = np.array([_median_error(of_batch[batch]) for batch in batches])
-    return Observations(np.array(batches, dtype=float), table, picture, rounds, error, looks, unpaired, quiet)
+    return Observations(
+        np.array(batches, dtype=float), table, picture, rounds, error, looks, unpaired, quiet, allowance
+    )
 
 
 def _settled(run: Run, values: Sequence[Value]) -> tuple[Sequence[Value], int]:

@@ -15,7 +15,7 @@ from core.base.frameworks import FRAMEWORKS
 from core.base.numbers import counted, number, percent
 from core.base.text import sentence_case
 from core.networks.families.code import Code
-from core.rounds.answer.observations import ALLOWANCE, Observations
+from core.rounds.answer.observations import Observations
 from core.rounds.ran_as import resolved_target
 from core.rounds.run import Run
 from core.workload.names import all_of, device_words
@@ -88,7 +88,7 @@ def _replicates(observations: Observations) -> Iterator[Warning]:
         which = "Every batch size was" if len(few) == len(observations.batches) else f"Batch {_listed(few)}: each was"
         text = (
             f"{which} prepared in fewer than three starts of the workers: the interval carries an allowance of "
-            f"{percent(ALLOWANCE)} for how much starts differ."
+            f"{percent(observations.allowance)} for how much starts differ."
         )
         yield Warning(code="few_replicates", text=text)
     if observations.unpaired:

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
 from typing import cast
 
 import numpy as np
@@ -154,7 +154,7 @@ def serving_answer(
             step_ms = {cell.batch: cell.step_ms for cell in cells}
             known = _Known(index, run.target_names[index], run.names[index], run.label, curve,
                            singles_of(run, index, step_ms), stalls_of(run, index), pause_of(run, index),
-                           periods_of(run, index))  # fmt: skip
+                           periods_of(run, index, step_ms))  # fmt: skip
             targets.append(_service_of(known, service, of_target.get(known.name)))
     if not targets:
         raise UserError("No batch size was measured, so nothing is known of serving.")
@@ -297,7 +297,7 @@ def singles_of(run: Run, target: int, step_ms: dict[int, float]) -> dict[int, Ar
     for batch in sorted(step_ms):
         for setup in run.setups:
             if setup.target == target and setup.batch == batch:
-                next_ms = median(visits.get((batch, setup.process), [[step_ms[batch]]])[0])
+                next_ms = visits.get((batch, setup.process), [step_ms[batch]])[0]
                 waiting += [ms / next_ms for ms in setup.latency_ms]
         if len(waiting) >= FEWEST_SINGLES:
             pools[batch], waiting = waiting, []
@@ -306,36 +306,23 @@ def singles_of(run: Run, target: int, step_ms: dict[int, float]) -> dict[int, Ar
     return {batch: np.array(values) for batch, values in pools.items()}
 
 
-def periods_of(run: Run, target: int) -> Array:
-    """Return relative step times of a machine's moments, which a queue feels and a mean does not.
-
-    They are those of visits within a start, as its offset is in the interval, and scatter by what visits do beyond
-    their own blocks, as a moment of a server has more steps than a visit.
+def periods_of(run: Run, target: int, step_ms: dict[int, float]) -> Array:
+    """Return mean step times of visits over those of their batch: how a machine's speed changes from one moment to
+    another, which a queue feels and a mean does not.
     """
-    logs, between, within = list[Array](), 0.0, 0.0
-    for visits in _visits(run, target).values():
-        if (count := len(visits)) > 1:
-            own = np.log([np.median(blocks) for blocks in visits])
-            halves = [
-                math.log(np.median(blocks[::2]) / np.median(blocks[1::2])) for blocks in visits if len(blocks) > 1
-            ]
-            between += float(np.square(own - own.mean()).sum())
-            within += (count - 1) * float(np.mean(np.square(halves)) / 4) if halves else 0.0
-            logs.append((own - own.mean()) * math.sqrt(count / (count - 1)))
-    beyond = math.sqrt(max(0.0, 1 - within / between)) if between else 0.0
-    return np.exp(beyond * np.concatenate(logs)) if logs else NO_PERIODS
+    visits = _visits(run, target).items()
+    ratios = [ms / step_ms[batch] for (batch, _), several in visits for ms in several if batch in step_ms]
+    return np.array(ratios) if ratios else NO_PERIODS
 
 
-def _visits(run: Run, target: int) -> dict[tuple[int, int], list[list[float]]]:
-    """Return the step times in ms of each visit's blocks, by batch and process, without disturbed ones if others
-    remain.
-    """
+def _visits(run: Run, target: int) -> dict[tuple[int, int], list[float]]:
+    """Return the mean step times of visits in ms, by batch and process, without disturbed ones if others remain."""
     quiet = [item for item in run.rounds if not item.interference.disturbed] or run.rounds
     blocks: dict[tuple[int, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for item in quiet:
         if (ms := item.step_ms(target)) is not None:
             blocks[item.batch, item.process][item.pass_index].append(ms)
-    return {cell: [visit for _, visit in sorted(several.items())] for cell, several in blocks.items()}
+    return {cell: [fmean(visit) for _, visit in sorted(several.items())] for cell, several in blocks.items()}
 
 
 def pause_of(run: Run, target: int) -> Quantity | None:

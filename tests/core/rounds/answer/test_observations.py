@@ -9,7 +9,9 @@ import pytest
 from core.base.evidence import Block, Interference, Process
 from core.rounds.answer.observations import ALLOWANCE, ALPHA, MOST_DF, looks_of, observe, observe_alone
 from core.rounds.run import Round, Run
+from core.workload.spec import Target
 from simulated.replicates import observed
+from simulated.runs import make_run, planned
 from tests.support.points import run_of
 
 BATCHES = (1, 4, 16)
@@ -97,6 +99,23 @@ def test_fewer_than_three_replicates_carry_the_allowance(starts: int) -> None:
     assert table.estimate.error == pytest.approx([ALLOWANCE / math.sqrt(starts)] * 2)
     assert observed([1, 2], np.zeros((3, 2))).few == ()
     assert observed([1, 2], np.zeros((3, 2))).estimate.error == pytest.approx([0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "allowance"),
+    [
+        (("tensorflow", "jax"), ALLOWANCE),
+        (("tensorflow", "torch"), math.hypot(0.02, 0.14)),
+        (("pytorch", "torch"), math.hypot(0.14, 0.14)),
+    ],
+)
+def test_the_allowance_is_as_large_as_processes_of_a_framework_differ(
+    frameworks: tuple[str, str], allowance: float
+) -> None:
+    targets = tuple(Target(threads=1, framework=framework) for framework in frameworks)
+    run = planned(make_run(1), targets=targets)
+    assert observe(run).allowance == pytest.approx(allowance)
+    assert observe_alone(run, 1).allowance == pytest.approx(0.14 if "torch" in frameworks else ALLOWANCE)
 
 
 def test_the_scatter_of_few_rounds_comes_on_top_of_the_allowance() -> None:
