@@ -128,7 +128,7 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     mine = "Your newest run" if run.id == st.session_state.get(WROTE) else "Your run"
     of = EXAMPLE if run.label == "recorded" else f"{mine}, {run.name}:"
     choice = "" if len(cpu_targets(run, answer)) > 1 else choice_line(run, answer)  # the sentence names the best
-    of_run = f"{of} {workload_line(run)}. {environment_line(run)}"
+    of_run = f"{of} {workload_line(run)} · {environment_line(run)}"
     said = compiled.line(comparison.how.workload, comparison.how.target.precision, spec, COMPILED_AT)
     about = list(filter(None, (comparison.named, choice, share_words(comparison), said, of_run, note)))
     ask = partial(compiled.offer, comparison.how.workload, comparison.how.target.precision, spec)
