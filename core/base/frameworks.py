@@ -44,8 +44,8 @@ class Framework:
     values, with the default, ``keras``, first; ``devices`` are those of ``cpu``, ``gpu``, ``mps`` and ``tpu`` it can
     reach. ``by_itself`` is what ``keras`` resolves to if the framework leaves no choice; None if Keras makes one.
     ``several`` is None if it is measured on one device at a time. ``start_scatter`` is the standard deviation of the
-    log step time between processes on a CPU, at the batch size that shows the largest (measured for Keras with each
-    framework, assumed for PyTorch's own: benchmarks/preparations.py).
+    log step time between processes on a CPU, the largest of batch 8, 64 and 512 (measured for Keras with each
+    framework, assumed for PyTorch's own modules and LiteRT: benchmarks/preparations.py).
     """
 
     name: FrameworkName

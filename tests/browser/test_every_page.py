@@ -135,7 +135,7 @@ def test_a_phone_shows_a_page_without_scrolling_sideways_or_covered_words(
     page = opened(name, (390, 844))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth") <= 390
-    lines = page.locator("h2").evaluate_all(
+    lines = page.locator("h2, h3").evaluate_all(
         "all => all.map(e => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight))"
     )
     assert max(lines, default=0) < 5, "headlines take four lines at most"

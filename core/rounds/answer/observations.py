@@ -122,8 +122,10 @@ class Observations:
 
     @property
     def unstable(self) -> bool:
-        """Tell whether replicates of the same step disagree so much that the machine is to be blamed."""
-        return self.spread > UNSTABLE_SPREAD
+        """Tell whether replicates of the same step disagree so much that the machine is to be blamed: by more than
+        processes of the targets' frameworks do.
+        """
+        return self.spread > max(UNSTABLE_SPREAD, self.allowance)
 
     @cached_property
     def estimate(self) -> Estimate:
@@ -178,7 +180,7 @@ def observe_both(run: Run, first: int, second: int) -> tuple[Observations, Obser
 
 
 def _allowance(run: Run, *targets: int) -> float:
-    """Return the standard deviation to allow for between replicates of these targets, or their ratio, unseen."""
+    """Return the allowance for the ratio of two targets, or for the step time of one."""
     if run.plan is None:
         return ALLOWANCE
     frameworks = (FRAMEWORKS[run.plan.targets[target].framework] for target in targets)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,6 +98,7 @@ def test_fewer_than_three_replicates_carry_the_allowance(starts: int) -> None:
     table = observed([1, 2], np.zeros((starts, 2)))
     assert table.few == (1, 2)
     assert table.estimate.error == pytest.approx([ALLOWANCE / math.sqrt(starts)] * 2)
+    assert replace(table, allowance=0.2).estimate.error == pytest.approx([0.2 / math.sqrt(starts)] * 2)
     assert observed([1, 2], np.zeros((3, 2))).few == ()
     assert observed([1, 2], np.zeros((3, 2))).estimate.error == pytest.approx([0.0, 0.0])
 
@@ -116,6 +118,12 @@ def test_the_allowance_is_as_large_as_processes_of_a_framework_differ(
     run = planned(make_run(1), targets=targets)
     assert observe(run).allowance == pytest.approx(allowance)
     assert observe_alone(run, 1).allowance == pytest.approx(0.14 if "torch" in frameworks else ALLOWANCE)
+
+
+def test_a_machine_is_not_blamed_for_what_processes_of_a_framework_differ_by() -> None:
+    table = observed([1, 2], np.array([[-0.15, -0.15], [0.0, 0.0], [0.15, 0.15]]))
+    assert table.unstable
+    assert not replace(table, allowance=math.hypot(0.14, 0.14)).unstable
 
 
 def test_the_scatter_of_few_rounds_comes_on_top_of_the_allowance() -> None:
