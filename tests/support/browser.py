@@ -22,8 +22,11 @@ def expect(locator: Any) -> Any:
 
 
 def settle(page: Any) -> None:
-    """Wait until the page's script has ended and every chart is drawn at its final width."""
+    """Wait until the page's script has ended, our CSS applies and every chart is drawn at its final width."""
     expect(page.locator(".stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("style")].some(style => style.textContent.includes("page-script"))"""
+    )
     page.wait_for_function("""() => [...document.querySelectorAll(".js-plotly-plot")].every(
         plot => !plot.offsetWidth || Math.abs(plot._fullLayout.width - plot.offsetWidth) < 2)""")
 
