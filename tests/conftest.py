@@ -4,6 +4,7 @@ Plain ``pytest`` runs the tests marked ``fast`` here: all without a marker of :d
 left out. ``pytest -m ""`` runs everything.
 """
 
+import gc
 import os
 import shlex
 import sys
@@ -37,6 +38,18 @@ LEFT_OUT = pytest.StashKey[Counter[str]]()
 COLLECTED = pytest.StashKey[list[str]]()
 """Every test of this process, including those left out; then, after a “!”, each framework that was imported."""
 FRAMEWORKS = ("tensorflow", "keras", "torch", "jax")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_collection() -> Iterator[None]:
+    """Hide existing objects from the garbage collector while a file of tests runs.
+
+    A process that has collected all tests and loaded the frameworks holds millions, which every full collection visits;
+    Streamlit asks for one around every run of a script.
+    """
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Isolation of page tests: each has its own engine, empty caches, and an example made for tests."""
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,18 +19,6 @@ from core.ui.history import page as history
 from simulated.memories import GB
 from simulated.pages import fake_engine
 from simulated.runs import make_environment, make_run
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_collection() -> Iterator[None]:
-    """Freeze existing objects while a file of page tests runs.
-
-    Streamlit collects garbage around every run of a script, which takes half a second each if the process has loaded
-    the frameworks for other tests.
-    """
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
