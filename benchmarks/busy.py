@@ -11,8 +11,8 @@ resumes when started again; ``--label`` separates campaigns, by default the comm
   claims a difference: live, cancelled half-way, at the end, prolonged. Goal: at most 3 % of all, 10 % of a neighbour's.
 - ``power``: graph against XLA on one thread, and one thread against two, 90 s: how often there is an answer. Goal: 80 %
   of the first pair on the quiet machine, 60 % beside a neighbour on one core.
-- ``reference``: the same pairs for 180 s; every second start is taken for a sweep, the others are its reference. Goal:
-  93 % of the crossovers' intervals hold the reference.
+- ``reference``: the same pairs for 90 s beside a sweep of 180 s, its reference, whose starts alternate with its own
+  (:mod:`benchmarks.alternating`). Goal: 93 % of the crossovers' intervals hold the reference.
 - ``precision``: two workers of one target at batches 8, 64 and 512: seconds until each is known to 3 %.
 """
 
@@ -35,6 +35,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.alternating import alternating
 from benchmarks.busy_table import print_table
 from benchmarks.equal_server import sweep_on_page
 from benchmarks.neighbours import OPEN_PAGE, SCRIPTS, planted
@@ -108,7 +109,7 @@ def cases(what: Collection[str], neighbours: Collection[str], pairs: Collection[
         conditions += [Case("aa", pair, neighbour, s) for pair in EQUAL for s in AA_BUDGETS_S]
         if neighbour in FEWER:
             conditions += [Case("power", pair, neighbour, POWER_S) for pair in PAIRS]
-            conditions += [Case("reference", pair, neighbour, REFERENCE_S) for pair in PAIRS]
+            conditions += [Case("reference", pair, neighbour, POWER_S) for pair in PAIRS]
             conditions += [Case("precision", pair, neighbour, PRECISION_S) for pair in EQUAL]
     return [case for case in conditions if case.what in what and case.pair in pairs]
 
@@ -129,9 +130,7 @@ def plan_of(case: Case) -> SweepPlan:
         ordinary = {"refine": True, "trace": True, **widths}
         return resolution_plan(WORKLOAD, target, BATCHES, case.budget_s).model_copy(update=ordinary)
     targets = tuple(Target.parse(text) for text in PAIRS[case.pair])
-    plan = SweepPlan(workload=WORKLOAD, targets=targets, batches=BATCHES, budget_s=case.budget_s)
-    whole = {"step_width": NEVER, "crossover_width": NEVER, "trace": False}  # as many starts as the budget allows
-    return plan.model_copy(update=whole) if case.what == "reference" else plan
+    return SweepPlan(workload=WORKLOAD, targets=targets, batches=BATCHES, budget_s=case.budget_s)
 
 
 def measure(run: Run) -> tuple[Run, Looks]:
@@ -156,20 +155,11 @@ def measured_case(case: Case) -> tuple[Run, Looks]:
 def cut(run: Run, until_s: float) -> Run:
     """Return the run as if it had been cancelled at that time."""
     rounds = tuple(item for item in run.rounds if max(block.at_s for block in item.blocks) <= until_s)
-    return _holding(run, rounds).model_copy(update={"status": "cancelled", "elapsed_s": until_s})
-
-
-def every_second_start(run: Run, first: int) -> Run:
-    """Return the run with only the rounds of every second start of the workers."""
-    starts = sorted({item.process for item in run.rounds})[first::2]
-    return _holding(run, tuple(item for item in run.rounds if item.process in starts))
-
-
-def _holding(run: Run, rounds: tuple[Any, ...]) -> Run:
-    """Return the run with these rounds and their preparations."""
     cells = {(block.target, block.process, item.batch) for item in rounds for block in item.blocks}
     starts, batches = {(t, p) for t, p, _ in cells}, {(t, b) for t, _, b in cells}
     changes = {
+        "status": "cancelled",
+        "elapsed_s": until_s,
         "rounds": rounds,
         "processes": tuple(p for p in run.processes if (p.target, p.index) in starts),
         "setups": tuple(s for s in run.setups if (s.target, s.process, s.batch) in cells),
@@ -234,17 +224,42 @@ def crossovers_in(run: Run) -> list[tuple[float, float | None, float | None, str
     return [(c.batch, c.low, c.high, c.ahead_after) for c in analyse(run).verdict.crossovers]
 
 
-def unlike_line(case: Case, run: Run, looks: Looks) -> dict[str, Any]:
-    """Return the line of a sweep of unlike targets, or of both halves of one whose starts alternate."""
+def unlike_line(run: Run, looks: Looks) -> dict[str, Any]:
+    """Return the line of a sweep of unlike targets."""
     verdict = analyse(run).verdict
     answered = verdict.has_interval and (verdict.kind in ("crossover", "ahead", "tie") or verdict.lead is not None)
-    line = {**described(run), "claims": {"live": list(looks.first_s), "end": claims_in(run)}, "answered": answered,
+    return {**described(run), "claims": {"live": list(looks.first_s), "end": claims_in(run)}, "answered": answered,
             "kind": verdict.kind, "sentence": verdict.sentence, "crossovers": crossovers_in(run)}  # fmt: skip
+
+
+def with_reference(run: Run) -> tuple[Run, Looks, Run]:
+    """Measure a new run and its reference, whose starts alternate with its own; return run, looks and reference."""
+    looks, plan = Looks(), run.plan
+    assert plan is not None
+    whole = {"step_width": NEVER, "crossover_width": NEVER, "trace": False}  # as many starts as the budget allows
+    other = new_run(plan.model_copy(update={"budget_s": REFERENCE_S, **whole}))
+    with real_tools(*plan.targets, report=looks.report) as tools, real_tools(*plan.targets) as more:
+        run, other = alternating((tools, more), (run, other))
+    return run, looks, other
+
+
+def reference_line(run: Run) -> dict[str, Any]:
+    """Return the part of a line that tells the reference."""
+    verdict = analyse(run).verdict
+    line = {"id": run.id, "starts": described(run)["starts"], "kind": verdict.kind, "sentence": verdict.sentence}
+    return {"reference": crossovers_in(run), **{f"reference_{name}": value for name, value in line.items()}}
+
+
+def measured_line(case: Case) -> tuple[dict[str, Any], tuple[Run, ...]]:
+    """Measure a condition once and return its line and its runs."""
     if case.what == "reference":
-        tested, reference = every_second_start(run, 0), every_second_start(run, 1)
-        line |= {"tested": crossovers_in(tested), "reference": crossovers_in(reference),
-                 "reference_kind": analyse(reference).verdict.kind if reference.rounds else "none"}  # fmt: skip
-    return line
+        run, looks, reference = with_reference(new_run(plan_of(case)))
+        return {**unlike_line(run, looks), **reference_line(reference)}, (run, reference)
+    run, looks = measured_case(case)
+    if case.what == "power":
+        return unlike_line(run, looks), (run,)
+    line, run = equal_line(case, run, looks)
+    return line, (run,)
 
 
 @contextlib.contextmanager
@@ -258,22 +273,18 @@ def alone() -> Iterator[None]:
 
 
 def one_sweep(case: Case, keep: Path | None) -> dict[str, Any]:
-    """Measure one condition once and return its line; the run itself is written to ``keep``."""
+    """Measure one condition once and return its line; its runs are written to ``keep``."""
     load = os.getloadavg()[0]
     try:
         with planted(case.neighbour):
-            run, looks = measured_case(case)
-            if case.what in ("aa", "precision"):
-                line, run = equal_line(case, run, looks)
-            else:
-                line = unlike_line(case, run, looks)
+            line, runs = measured_line(case)
     except (StudyFailed, Cancelled) as error:
         return {"failed": str(error)}
-    if keep is not None:
+    for run in runs if keep is not None else ():
         keep.mkdir(parents=True, exist_ok=True)
         bare = run.model_copy(update={"plan": None, "name": f"{case.what}, {case.pair}, {case.neighbour}"})
         (keep / f"{run.id}.json").write_text(bare.to_json(), encoding="utf-8")
-    return {"id": run.id, "load": round(load, 2), **line}
+    return {"id": runs[0].id, "load": round(load, 2), **line}
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:

@@ -109,10 +109,12 @@ def _power(lines: list[Line]) -> None:
 
 
 def _reference(lines: list[Line]) -> None:
-    """Print how many claimed crossover intervals contain the crossover of the other starts."""
+    """Print how many claimed crossover intervals contain the crossover of their reference."""
     rows = []
     for key, group in _grouped(lines, lambda line: (line["pair"], line["neighbour"])):
-        claimed = [(tuple(crossing), line) for line in group for crossing in line["tested"] if crossing[1] is not None]
+        claimed = [
+            (tuple(crossing), line) for line in group for crossing in line["crossovers"] if crossing[1] is not None
+        ]
         matched = [(crossing, _nearest(crossing, line["reference"])) for crossing, line in claimed]
         scored = [(crossing, other) for crossing, other in matched if other is not None]
         held = sum(crossing[1] <= other[0] <= crossing[2] for crossing, other in scored)

@@ -2,16 +2,21 @@
 
 import random
 from collections import Counter
+from functools import partial
+from itertools import groupby
+from typing import Any
 
 import psutil
 import pytest
 
 from benchmarks import busy, busy_table, neighbours
+from benchmarks.alternating import alternating
 from benchmarks.equal_server import same_targets_allowed
-from core.rounds.answer.observations import observe
 from core.rounds.plan import SweepPlan
+from core.studies.runner import StudyFailed
 from simulated.simulation import Curve, Machine, NoiseModel
-from simulated.sweeps import plan, sweep
+from simulated.sweeps import new_run, plan, sweep
+from simulated.tools import tools_for
 
 CURVES = (Curve(0.3, 0.03), Curve(1.0, 0.004))
 PRECISION = busy.Case("precision", "1 thread", "none", 120.0)
@@ -26,13 +31,34 @@ def test_a_run_cut_at_a_moment_holds_nothing_later() -> None:
     assert half.status == "cancelled"
 
 
-def test_starts_are_dealt_in_turn_to_the_sweep_and_its_reference() -> None:
-    parts = [busy.every_second_start(RUN, first) for first in (0, 1)]
-    starts = [{item.process for item in part.rounds} for part in parts]
-    assert not starts[0] & starts[1]
-    assert sum(len(part.rounds) for part in parts) == len(RUN.rounds)
-    assert abs(len(starts[0]) - len(starts[1])) <= 1
-    assert all(len(observe(part).batches) for part in parts)
+def test_starts_alternate_by_the_time_used_and_none_pays_for_the_other() -> None:
+    machine = Machine(CURVES, NoiseModel(), seed=3)
+    order: list[int] = []
+
+    def launch(place: int, *arguments: Any, **options: Any) -> Any:
+        order.append(place)
+        return machine.launch(*arguments, **options)
+
+    budgets_s = (90.0, 180.0)
+    tools = [tools_for(machine, launch=partial(launch, place)) for place in (0, 1)]
+    runs = alternating(tools, [new_run(plan(budget_s=budget_s, trace=False)) for budget_s in budgets_s])
+    for place, run in enumerate(runs):
+        assert order.count(place) == len({process.index for process in run.processes})
+        assert run.status == "finished"
+        assert run.elapsed_s <= budgets_s[place] + 1
+    assert machine.clock.now_s() == pytest.approx(sum(run.elapsed_s for run in runs), abs=1)
+    longest_row = max(len(list(row)) for _, row in groupby(order[:-3]))
+    assert longest_row <= 3
+
+
+def test_the_failure_of_the_tested_sweep_ends_its_reference() -> None:
+    machine = Machine(CURVES, NoiseModel(), seed=3)
+    failing = Machine(CURVES, NoiseModel(), seed=3, start_faults=dict.fromkeys(range(1, 9), "crashed"))
+    tools = [tools_for(failing), tools_for(machine)]
+    with pytest.raises(StudyFailed):
+        alternating(tools, [new_run(plan(budget_s=60.0)) for _ in tools])
+    assert machine.clock.now_s() < 60
+    assert machine.open_workers == 0
 
 
 def test_a_claim_about_equal_targets_is_false_unless_it_is_equivalence() -> None:
