@@ -11,6 +11,7 @@ NAMES = [info.name for info in pkgutil.iter_modules(benchmarks.__path__)]
 LOADS_A_FRAMEWORK = ("fidelity", "noise_scale", "record_applications")
 PARTS = (
     "real",
+    "alternating",
     "server",
     "published",
     "hardware_fit",
