@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
@@ -85,9 +85,12 @@ def alternating(tools: Sequence[StudyTools], runs: Sequence[Run]) -> list[Run]:
             turns.end(sweep)
 
     with ThreadPoolExecutor(len(runs)) as pool:
+        futures = [pool.submit(measured, sweep) for sweep in range(len(runs))]
         try:
-            return list(pool.map(measured, range(len(runs))))
+            for ended in wait(futures, return_when=FIRST_EXCEPTION).done:
+                ended.result()
         except BaseException:  # also Ctrl-C, which only this thread gets
             for each in tools:
                 each.cancel.set()
             raise
+    return [future.result() for future in futures]
