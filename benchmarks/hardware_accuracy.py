@@ -29,6 +29,7 @@ from benchmarks.evidence.table import Array
 from benchmarks.hardware_classes import (
     NETWORKS_LIKE,
     REGIONS,
+    UNDER_FIT,
     Judged,
     bounds,
     calibrated,
@@ -48,7 +49,6 @@ from benchmarks.hardware_cv import (
 )
 from benchmarks.hardware_fit import CACHE_SHARE, CACHE_SPEED, PARAMETERS, SERVER_OP_US, Fitted
 from core.hardware import constants, host, interval
-from core.hardware.interval import ErrorClass
 
 WAYS = ("chip", "source")
 LARGE = 32
@@ -60,14 +60,15 @@ FOUND = {
     "overlap": FITTED,
     "overlap_convolution": FITTED,
     "arithmetic": f"{FITTED}; grouped/tf32 like grouped/half, depthwise without tensor cores, other classes like dense",
-    "power_limited": f"{FITTED} (P4, T4, L4): one share of each peak; tf32 like half",
+    "power": f"{FITTED}: watts by process; tf32 twice half's",
     "sustained_ms": FITTED,
     "bandwidth": f"{FITTED}; convolutions of every kind share one, pooling has that of normalisation",
     "fused_op": FITTED,
     "xla_op": FITTED,
     "keras_xla_op": f"{FITTED}, and to a real H200 (benchmarks/evidence/measured_here.py)",
     "fill": FITTED,
-    "generations": f"{FITTED}; 1 where nothing of a generation was published",
+    "channels_first": FITTED,
+    "generations": f"{FITTED}; each as a share of the one before it",
     "cache_speed": f"{CACHE_SPEED}: V100's is 2.4 times its memory's (Jia et al. 2018); fits with 1 and 2 err alike",
     "cache_share": f"assumed: {CACHE_SHARE}, the rest is other kernels'",
     "feed_gb_s": "measured: core/data/example_gpu.json, NumPy batches through Keras's own step to an H200",
@@ -103,7 +104,7 @@ def main() -> None:
     if write:
         write_constants(fitted)
         write_hosts(fitted, spreads(errors, 0.95))
-        write_errors(data, errors, classes(errors, wider), low, high)
+        write_errors(data, errors, wider, low, high)
     hardware_given.report()
 
 
@@ -111,7 +112,8 @@ def print_year(data: Data, errors: Judged, start: Array) -> None:
     """Print how far steps after 2020 are off by constants and intervals of what was published before."""
     later = judged(data, {"year": held_out(data, by_year(data), start, tell)})
     earlier = errors.where(~np.isin(errors.source, np.unique(later.source)))
-    low, high = bounds(later, classes(earlier, calibrated(earlier)), spreads(earlier, 0.95), 0.95)
+    wider = calibrated(earlier)
+    low, high = bounds(later, classes(earlier, wider), spreads(earlier, 0.95), 0.95, wider[UNDER_FIT])
     inside = (later.error >= low) & (later.error <= high)
     median, ninety = relative(later.error)
     width = float(np.median(np.exp(high - low)))
@@ -239,7 +241,8 @@ def write_hosts(fitted: Fitted, spread: Mapping[str, float]) -> None:
     _write(host.FILE, {"kinds": kinds})
 
 
-def write_errors(data: Data, errors: Judged, made: Mapping[str, ErrorClass], low: Array, high: Array) -> None:
+def write_errors(data: Data, errors: Judged, wider: Mapping[str, float], low: Array, high: Array) -> None:
+    made = classes(errors, wider)
     used = Counter(data.evidence.source[data.usable].tolist())
     _write(
         interval.FILE,
@@ -248,6 +251,7 @@ def write_errors(data: Data, errors: Judged, made: Mapping[str, ErrorClass], low
             "gpus": sorted(set(errors.gpu.tolist())),
             "sources": [f"{name}: {count:,} points" for name, count in sorted(used.items())],
             "classes": {name: json.loads(each.model_dump_json()) for name, each in made.items()},
+            "under_fit": wider[UNDER_FIT],
             "coverage_90": coverage(errors, low, high),
             "goals": goals(errors),
             "by_card": [_held_out(key, mine) for key, mine in groups(errors, "chip", "gpu")],

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.evidence.table import Array, Words
 from benchmarks.hardware_cv import Data, HeldOut
 from benchmarks.hardware_fit import HOSTS, NETWORKS, RECENT
-from core.hardware.interval import ErrorClass, Region
+from core.hardware.interval import ErrorClass, Region, feed_part
 
 FAMILIES = {"mlp": "dense", "dense layer": "dense", "linear operation": "dense", "GEMM": "dense"} | {
     name: name for name in ("cnn", "transformer")
@@ -35,6 +35,7 @@ hold; of known ones they hold more.
 WIDEST = 1.6
 """Largest factor on a class's bounds, since few steps ask for more."""
 AS_SEEN: Mapping[str, float] = {}
+UNDER_FIT = "under fit"
 LEAST_SHARE = 0.5
 """Least share of the host in a step from which the host's spread is estimated."""
 
@@ -54,6 +55,7 @@ class Judged:
     phase: Words
     machine: Words
     host_share: Array
+    feed_share: Array
     shares: Array
     batch: Array
     under_fit: NDArray[np.bool_]
@@ -95,6 +97,7 @@ def judged(data: Data, ways: Mapping[str, HeldOut]) -> Judged:
                 phase=part.phase,
                 machine=part.machine,
                 host_share=held_out.host_share[at],
+                feed_share=held_out.feed_share[at],
                 shares=_shares(held_out, at),
                 batch=part.batch,
                 under_fit=part.under_fit,
@@ -189,19 +192,26 @@ def _widened(original: ErrorClass, factor: float) -> ErrorClass:
 
 
 def calibrated(errors: Judged) -> dict[str, float]:
-    """Return by family the factor on the classes' bounds with which intervals hold enough networks of other folds.
+    """Return by family the factor on the classes' bounds with which intervals hold enough networks of other folds, and
+    the factor on top of it for steps under ``fit``.
 
     :data:`LEVEL` and :data:`HELD` say how many. A new source or chip is off by more than the steps of the others
-    scatter. Only steps that the device decides count; hosts have spreads of their own.
+    scatter. By family only steps that the device decides count; hosts have spreads of their own.
     """
-    low, high = without_own_fold(errors, LEVEL)
+    decided = errors.network & (errors.host_share < LEAST_SHARE)
+    made = _needed(errors, {family: decided & (errors.family == family) for family in ("dense", *NETWORKS_LIKE)}, {})
+    return made | _needed(errors, {UNDER_FIT: errors.under_fit}, made)
+
+
+def _needed(errors: Judged, groups: Mapping[str, NDArray[np.bool_]], wider: Mapping[str, float]) -> dict[str, float]:
+    """Return by group of steps the factor on the bounds that holds :data:`HELD` of them, whichever way is worse."""
+    low, high = without_own_fold(errors, LEVEL, wider)
     needed = np.where(errors.error >= 0, errors.error / high, errors.error / low)
     made = {}
-    for family in ("dense", *NETWORKS_LIKE):
-        mine = errors.network & (errors.family == family) & (errors.host_share < LEAST_SHARE)
+    for name, mine in groups.items():
         ways = [mine & (errors.way == way) for way in np.unique(errors.way)]
-        factors = [quantiles(needed[at], errors.weight[at], (HELD,))[0] for at in ways if at.any()]
-        made[family] = min(WIDEST, max(1.0, *factors)) if factors else 1.0
+        factors = [float(quantiles(needed[at], errors.weight[at], (HELD,))[0]) for at in ways if at.any()]
+        made[name] = min(WIDEST, max(1.0, *factors)) if factors else 1.0
     return made
 
 
@@ -225,9 +235,11 @@ def spreads(errors: Judged, level: float) -> dict[str, float]:
 
 
 def bounds(
-    errors: Judged, by: Mapping[str, ErrorClass], spread: Mapping[str, float], level: float
+    errors: Judged, by: Mapping[str, ErrorClass], spread: Mapping[str, float], level: float, under_fit: float
 ) -> tuple[Array, Array]:
-    """Return the log bounds of each step's interval as a user gets it, by its class and its kind of host's spread."""
+    """Return the log bounds of each step's interval as a user gets it, by its class, its kind of host's spread, the
+    spread of the copy, and the factor on steps under ``fit``.
+    """
     low, high = np.zeros(len(errors.error)), np.zeros(len(errors.error))
     keys = np.stack([errors.family, errors.phase, errors.limited.astype(str), errors.network.astype(str)], axis=1)
     for family, mode, limited, assumed in np.unique(keys, axis=0):
@@ -241,7 +253,11 @@ def bounds(
             low[at] += share * lower
             high[at] += share * upper
     host = np.array([np.log(spread.get(str(machine), 1.0)) for machine in errors.machine]) * errors.host_share
-    return -np.hypot(low, host), np.hypot(high, host)
+    fed = np.array([feed_part(share) for share in errors.feed_share]).reshape(-1, 2).T
+    wider = np.where(errors.under_fit, under_fit, 1.0)
+    parts = ((low, fed[0]), (high, fed[1]))
+    down, up = (wider * np.sqrt(by_class**2 + host**2 + copy**2) for by_class, copy in parts)
+    return -down, up
 
 
 def without_own_fold(errors: Judged, level: float, wider: Mapping[str, float] = AS_SEEN) -> tuple[Array, Array]:
@@ -251,5 +267,6 @@ def without_own_fold(errors: Judged, level: float, wider: Mapping[str, float] = 
         for fold in np.unique(errors.fold[errors.way == way]):
             own = (errors.way == way) & (errors.fold == fold)
             others = errors.where((errors.way == way) & (errors.fold != fold))
-            low[own], high[own] = bounds(errors.where(own), classes(others, wider), spreads(others, level), level)
+            made = classes(others, wider), spreads(others, level)
+            low[own], high[own] = bounds(errors.where(own), *made, level, wider.get(UNDER_FIT, 1.0))
     return low, high

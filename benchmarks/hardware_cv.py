@@ -60,7 +60,8 @@ class Data:
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Log errors (measured / modelled) of steps by constants that were fitted without them, with what the model says
-    of each: overhead, arithmetic and bandwidth in ms, and how its log step time moves with that of the host.
+    of each: overhead, arithmetic and bandwidth in ms, how its log step time moves with that of the host, and the share
+    of the batch's copy.
     """
 
     error: Array
@@ -68,6 +69,7 @@ class HeldOut:
     arithmetic_ms: Array
     bandwidth_ms: Array
     host_share: Array
+    feed_share: Array
     fold: NDArray[np.str_]
 
 
@@ -94,7 +96,7 @@ def fitted_without(data: Data, without: NDArray[np.bool_], start: Array | None =
 def held_out(data: Data, folds: Mapping[str, NDArray[np.bool_]], start: Array, tell: Callable[[str], None]) -> HeldOut:
     """Return each fold's usable steps, predicted by constants fitted without the fold."""
     size = len(data.evidence)
-    errors = HeldOut(*(np.full(size, np.nan) for _ in range(5)), fold=np.full(size, "", dtype="<U60"))
+    errors = HeldOut(*(np.full(size, np.nan) for _ in range(6)), fold=np.full(size, "", dtype="<U60"))
     for name, mask in folds.items():
         if not (mask & data.usable).any():
             continue
@@ -116,6 +118,7 @@ def judge(data: Data, mask: NDArray[np.bool_], fitted: Fitted, errors: HeldOut, 
     errors.arithmetic_ms[mask] = here.arithmetic_ms
     errors.bandwidth_ms[mask] = here.bandwidth_ms
     errors.host_share[mask] = np.log(there.step_ms / here.step_ms) / np.log(1.1)
+    errors.feed_share[mask] = mine.transfer_ms / here.step_ms
     errors.fold[mask] = name
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from benchmarks.evidence.table import Array, Evidence, groups
 from core.hardware.catalogue import GpuSpec
-from core.hardware.constants import Constants, Generation
-from core.hardware.model import arithmetic_time, bandwidth_time, joined
+from core.hardware.constants import Constants, Generation, PowerBudget
+from core.hardware.model import arithmetic_time, bandwidth_time, joined, reordering
 from core.hardware.work import OpTable
 
 MS_PER_US, NS = 1e-3, 1e-6
@@ -33,7 +33,17 @@ RECENT = {"recent_desktop": "desktop", "recent_server": "server"}
 """Kinds of hosts of 2020 and later, as a share of the older ones of that sort."""
 
 GENERATIONS = ("Turing", "Ampere", "Ampere, HBM", "Ada", "Hopper", "Blackwell", "Blackwell, HBM")
+BEFORE = {
+    "Ampere": "Turing", "Ada": "Ampere", "Blackwell": "Ada", "Hopper": "Ampere, HBM", "Blackwell, HBM": "Hopper",
+}  # fmt: skip
+"""Generations that take after an earlier one where nothing of theirs is fitted: they are fitted as shares of it."""
+PROCESSES = {
+    "Pascal": "16 nm", "Volta": "12 nm", "Turing": "12 nm", "Ampere": "8 nm", "Ampere, HBM": "8 nm", "Ada": "5 nm",
+    "Hopper": "5 nm", "Blackwell": "5 nm", "Blackwell, HBM": "5 nm",
+}  # fmt: skip
+"""Generations by their process, which decides the power per TFLOP/s; 7 nm counts with 8, 4 nm with 5."""
 GENERATION_PARTS = ("dense", "convolution", "bandwidth")
+MOST = 3.0
 LEAST_OF = {"dense": 0.75, "convolution": 0.3, "bandwidth": 0.3}
 """Products of matrices were measured by themselves: no generation reaches less than three quarters of the best."""
 # name: start, low, high
@@ -42,7 +52,8 @@ PARAMETERS: dict[str, tuple[float, float, float]] = {
     "overlap": (1.5, 1.0, 8.0),
     "overlap_convolution": (2.0, 1.0, 8.0),
     "fill": (0.3, 0.001, 3.0),
-    **{f"generation {name} {part}": (1.0, LEAST_OF[part], 3.0) for name in GENERATIONS for part in GENERATION_PARTS},
+    "channels_first": (1.2, 1.0, 2.0),
+    **{f"generation {name} {part}": (1.0, 0.2, MOST) for name in GENERATIONS for part in GENERATION_PARTS},
     "arithmetic dense/fp32": (0.8, 0.1, 1.0),
     "arithmetic dense/tf32": (0.6, 0.1, 1.0),
     "arithmetic dense/half": (0.75, 0.1, 1.0),
@@ -58,8 +69,12 @@ PARAMETERS: dict[str, tuple[float, float, float]] = {
     "arithmetic grouped/fp32": (0.5, 0.02, 1.0),
     "arithmetic grouped/half": (0.2, 0.02, 1.0),
     "arithmetic depthwise/fp32": (0.2, 0.02, 1.0),
-    "limited fp32": (0.45, 0.1, 1.0),
-    "limited half": (0.6, 0.1, 1.0),
+    "power 16 nm": (24.0, 1.0, 80.0),
+    "power 12 nm": (17.0, 1.0, 60.0),
+    "power 8 nm": (9.0, 0.5, 60.0),
+    "power 5 nm": (9.0, 0.2, 60.0),
+    "power on_tensor_cores": (0.12, 0.01, 1.0),
+    "power exponent": (0.8, 0.1, 1.0),
     "sustained_ms": (0.5, 0.01, 100.0),
     "bandwidth dense": (0.7, 0.1, 1.0),
     "bandwidth other": (0.77, 0.1, 1.0),
@@ -128,14 +143,12 @@ def fitted_of(values: Iterable[float]) -> Fitted:
     Constants that are assumed follow from fitted ones.
     """
     by_name = dict(zip(PARAMETERS, map(float, values), strict=True))
-    taken: dict[str, dict[str, float]] = {"arithmetic": {}, "bandwidth": {}, "limited": {}}
+    taken: dict[str, dict[str, float]] = {"arithmetic": {}, "bandwidth": {}, "power": {}}
     for name, value in by_name.items():
         group, _, rest = name.partition(" ")
         if group in taken:
             taken[group][rest] = value
     share = _shares(taken["arithmetic"])
-    ratio = taken["limited"] | {"tf32": taken["limited"]["half"]}
-    limited = {name: value * ratio[name.split("/")[1]] for name, value in share.items()}
     width = taken["bandwidth"]
     width |= dict.fromkeys(("pointwise", "winograd", "grouped", "depthwise"), width["convolution"])
     width |= {"pooling": width["normalisation"]}
@@ -144,13 +157,17 @@ def fitted_of(values: Iterable[float]) -> Fitted:
         overlap=by_name["overlap"],
         overlap_convolution=by_name["overlap_convolution"],
         arithmetic=share,
-        power_limited=limited,
+        power=PowerBudget(
+            watts_per_tflop={name: taken["power"][process] for name, process in PROCESSES.items()},
+            on_tensor_cores=taken["power"]["on_tensor_cores"],
+            exponent=taken["power"]["exponent"],
+        ),
         sustained_ms=by_name["sustained_ms"],
         bandwidth=width,
         fill=by_name["fill"],
+        channels_first=by_name["channels_first"],
         generations={
-            name: Generation(**{part: by_name[f"generation {name} {part}"] for part in GENERATION_PARTS})
-            for name in GENERATIONS
+            name: Generation(**{part: _own(by_name, name, part) for part in GENERATION_PARTS}) for name in GENERATIONS
         },
         cache_speed=CACHE_SPEED,
         cache_share=CACHE_SHARE,
@@ -162,6 +179,12 @@ def fitted_of(values: Iterable[float]) -> Fitted:
         found={},
     )
     return Fitted(constants, by_name["old depth_ns"], by_name["old exponent"], _kinds(by_name))
+
+
+def _own(by_name: Mapping[str, float], name: str, part: str) -> float:
+    """Return a generation's factor: its share of the one before it, within what is plausible."""
+    before = _own(by_name, BEFORE[name], part) if name in BEFORE else 1.0
+    return min(MOST, max(LEAST_OF[part], before * by_name[f"generation {name} {part}"]))
 
 
 def _shares(share: dict[str, float]) -> dict[str, float]:
@@ -229,7 +252,8 @@ def predict_rows(
         c = c + evidence.depth[at] * fitted.old_depth_ns * NS
         m = bandwidth_time(spec, table, constants)
         spacing = spec.launch_us * MS_PER_US * table.kernels
-        total = spacing + joined(c, m, overlaps[table.kind])
+        order = reordering(spec, precision, table, constants, evidence.channels_first[row])  # type: ignore[arg-type]
+        total = spacing + order * joined(c, m, overlaps[table.kind])
         for summed, part in ((launch, spacing), (arithmetic, c), (bandwidth, m), (device, total)):
             summed += np.bincount(row, part * evidence.times[at], size)
     costs = np.array([list(vars(known[m]).values()) for m in prepared.machines])

@@ -14,7 +14,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from benchmarks.evidence.vendor_networks import LAMBDA
 from benchmarks.hardware_cv import NEVER_FITTED, network_rows
 from core.hardware.catalogue import GpuSpec, catalogue
 from core.hardware.curve import card_curve
-from core.hardware.host import Modelling, costs_of_kind
+from core.hardware.host import Conditions, Modelling, costs_of_kind
 from core.hardware.interval import Modelled
 from core.workload.execution import expected
 
@@ -96,7 +96,8 @@ def modelled_steps(*, named: bool) -> list[Step]:
 
 def modelled(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Figures:
     """Return the step as a user is given it, with the conditions named or not."""
-    conditions = row.conditions if named else replace(row.conditions, build="unnamed")
+    named_not = Conditions(fed=row.conditions.fed, build="unnamed", under_fit=row.conditions.under_fit)
+    conditions = row.conditions if named else named_not
     execution = expected(row.workload.network, row.conditions.as_built(row.target)).execution
     costs = costs_of_kind(row.host if named else "unnamed", execution)
     (point,) = card_curve(spec, Modelling(row.workload, row.target, costs, conditions), (row.batch,)).points
@@ -104,14 +105,15 @@ def modelled(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Figures:
 
 
 def key(row: NetworkRow) -> str:
-    """Return a short name of the step, the same in every process."""
+    """Return a short name of the step, the same in every process and with earlier models' conditions."""
+    fed, build, under_fit = row.conditions.fed, row.conditions.build, row.conditions.under_fit
     parts = (
         row.source,
         row.group,
         row.gpu,
         row.workload.model_dump_json(),
         row.target.model_dump_json(),
-        repr(row.conditions),
+        f"Conditions(fed={fed}, build={build!r}, under_fit={under_fit})",
         row.host,
         row.batch,
         row.step_ms,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from core.hardware.catalogue import GpuSpec
-from core.hardware.constants import Constants
+from core.hardware.constants import NO_LIMIT, Constants
 from core.hardware.host import USUAL, Conditions, Cost, FitCost, HostCosts, HostOverhead, Modelling
 from core.hardware.interval import Coverage, ErrorClass, Errors
 from core.workload.spec import Target, Workload
@@ -28,9 +28,9 @@ def plain_constants(**values: Any) -> Constants:
     """Return constants: full rates at any size, no overlap, no cache; a compiled step is one call."""
     shares = {f"other/{peak}": 1.0 for peak in ("fp32", "tf32", "half")}
     usual: dict[str, Any] = {
-        "exponent": 1.0, "overlap": 1.0, "overlap_convolution": 1.0, "arithmetic": shares, "power_limited": shares,
-        "sustained_ms": 1.0, "bandwidth": {"other": 1.0}, "fused_op": 1.0, "xla_op": 0.0,
-        "keras_xla_op": 0.0, "feed_gb_s": 1e9, "fill": 0.0,
+        "exponent": 1.0, "overlap": 1.0, "overlap_convolution": 1.0, "arithmetic": shares,
+        "power": NO_LIMIT, "channels_first": 1.0, "sustained_ms": 1.0, "bandwidth": {"other": 1.0},
+        "fused_op": 1.0, "xla_op": 0.0, "keras_xla_op": 0.0, "feed_gb_s": 1e9, "fill": 0.0,
         "cache_speed": 1.0, "cache_share": 0.5, "transfer_start_us": 0.0, "generations": {}, "found": {},
     }  # fmt: skip
     return Constants(**{**usual, **values})
@@ -67,8 +67,8 @@ def flat_errors(between: float = 0.1, within: float = 0.1, gpus: int = 10) -> Er
     classes = {f"dense/{name}": spread for name in names} | {"dense/launch/assumed": none}
     coverage = {"dense/arithmetic": Coverage(points=1000, chip=0.9, source=0.9, high_over_low=1.4)}
     return Errors(
-        dated="2026-01-01", gpus=(), sources=(), classes=classes, coverage_90=coverage, goals=(), by_card=(),
-        by_source=(),
+        dated="2026-01-01", gpus=(), sources=(), classes=classes, under_fit=1.0, coverage_90=coverage, goals=(),
+        by_card=(), by_source=(),
     )  # fmt: skip
 
 

@@ -14,10 +14,15 @@ from benchmarks.hardware_classes import (
     ALIKE,
     ALL_NETWORKS,
     FEWEST,
+    HELD,
     LENT,
+    LEVEL,
     REGIONS,
+    UNDER_FIT,
     WIDER,
     Judged,
+    bounds,
+    calibrated,
     classes,
     error_class,
     quantiles,
@@ -27,6 +32,7 @@ from benchmarks.hardware_classes import (
 from benchmarks.hardware_fit import MachineHost, _line, robust_least_squares
 from core.hardware.constants import KINDS
 from core.hardware.host import Conditions
+from core.hardware.interval import FEED_SPREAD
 from core.hardware.work import OpTable, ops_of, step_table
 from simulated.hardware import GPU, plain_constants, round_card, workload
 
@@ -36,7 +42,8 @@ def judged(error, **columns) -> Judged:
     size, region = len(error), columns.get("region", "arithmetic")
     given = {
         "family": "cnn", "kind": "cnn", "region": "arithmetic", "way": "chip", "fold": "", "gpu": "T", "source": "S",
-        "phase": "train", "machine": "kind:server", "host_share": 0.1, "batch": 64.0, "under_fit": False, "weight": 1.0,
+        "phase": "train", "machine": "kind:server", "host_share": 0.1, "feed_share": 0.0, "batch": 64.0,
+        "under_fit": False, "weight": 1.0,
     }  # fmt: skip
     return Judged(
         error=np.asarray(error, float),
@@ -133,6 +140,34 @@ def test_intervals_made_without_a_source_hold_of_its_steps_as_many_as_they_say(b
     mine = found.region == "arithmetic"
     inside = (found.error >= low) & (found.error <= high)
     assert 0.85 <= float(np.mean(inside[mine])) <= 0.97
+
+
+@pytest.mark.statistical
+def test_steps_under_fit_are_widened_until_enough_of_them_are_held_and_others_are_not() -> None:
+    chance = np.random.default_rng(13)
+    parts = [launch_bound(chance, way="source", fold=fold) for fold in ("l1", "l2")]
+    for number in range(60):
+        error = 0.2 * chance.standard_normal(10)
+        names = {"way": "source", "fold": f"f{number}", "source": f"s{number}", "gpu": f"g{number % 7}"}
+        parts.append(judged(error, **names))
+        parts.append(judged(1.6 * error[:1], under_fit=True, **names))
+    every = both(*parts)
+    wider = calibrated(every)
+    assert wider["cnn"] == pytest.approx(1.0, abs=0.1)
+    assert wider[UNDER_FIT] == pytest.approx(1.4, abs=0.2)  # of the 95 % interval, for 92 % of 1.6 times the errors
+    low, high = without_own_fold(every, LEVEL, wider)
+    inside = (every.error >= low) & (every.error <= high)
+    assert np.mean(inside[every.under_fit]) == pytest.approx(HELD, abs=0.03)
+    plain = without_own_fold(every, LEVEL, {**wider, UNDER_FIT: 1.0})
+    assert np.array_equal(high[~every.under_fit], plain[1][~every.under_fit])
+
+
+def test_a_step_that_waits_for_its_batch_has_the_spread_of_the_copy() -> None:
+    errors = judged([0.0, 0.0], feed_share=[0.0, 1.0])
+    none = dict.fromkeys(("cnn/launch/assumed", "cnn/bandwidth", "cnn/arithmetic"), error_class(judged([0.0] * 30)))
+    low, high = bounds(errors, none, {}, 0.95, 1.0)
+    assert (low[0], high[0]) == (0.0, 0.0)
+    assert (low[1], high[1]) == (pytest.approx(-np.log(FEED_SPREAD)), pytest.approx(np.log(FEED_SPREAD)))
 
 
 def dense_points(size: int, source: str = "made up") -> Points:

@@ -50,6 +50,8 @@ CARDS = {
 OPTIMIZERS: Mapping[str, Optimizer] = {"resnet50": "momentum", "inception3": "momentum"}
 VIT = re.compile(r"(?:\(rebuild\) )?ViT-(tiny|small|base|large|huge)/(\d+)")
 RESNET = re.compile(r"resnet[_-]?(\d+)", re.IGNORECASE)
+ONE_KERNEL = frozenset({"timm_vision", "milabench_train_by_batch"})
+"""Files whose networks call PyTorch's own attention where it is PyTorch 2; the others' write their scores."""
 DECIMAL_PLACES_MS = {"rtx3060_by_batch": 0.05, "bert_3090_by_batch_seq": 0.05}
 
 
@@ -142,7 +144,13 @@ def _row(name: str, source: str, record: Record, way: Way) -> NetworkRow | Rule:
         gpu=CARDS[record["device"]],
         workload=Workload(network=rebuilt, mode=_mode(training), optimizer=_optimizer(record)),
         target=Target(device="gpu:0", precision=_precision(record), execution=execution),
-        conditions=Conditions(build=way.build, fed=way.fed, under_fit=way.under_fit),
+        conditions=Conditions(
+            build=way.build,
+            fed=way.fed,
+            under_fit=way.under_fit,
+            channels_first=record["layout"].startswith("NCHW"),
+            separate_attention=not (name in ONE_KERNEL and record["framework"].startswith("PyTorch 2")),
+        ),
         host="recent_server" if "server" in record["host"] or "DGX" in record["host"] else way.host,
         batch=int(record["batch"]),
         step_ms=step_ms,

@@ -41,6 +41,7 @@ class Evidence:
     eager: NDArray[np.bool_]
     fused: NDArray[np.bool_]
     under_fit: NDArray[np.bool_]
+    channels_first: NDArray[np.bool_]
     batch: Array
     measured_ms: Array
     transfer_ms: Array
@@ -94,7 +95,8 @@ def of_points(points: Points) -> Evidence:
     half = any(column.peak == "half" for column in points.columns)
     depths = [np.zeros(size) if c.depth is None else c.depth[:, 0] for c in points.columns]
     steps: dict[str, Any] = {
-        name: np.zeros(size, dtype=bool) for name in ("compiled", "eager", "fused", "under_fit", "bound")
+        name: np.zeros(size, dtype=bool)
+        for name in ("compiled", "eager", "fused", "under_fit", "channels_first", "bound")
     }
     steps |= {name: np.full(size, getattr(points, name)) for name in ("source", "family", "phase")}
     names = ("gpu", "machine", "batch", "measured_ms", "host_ops", "tiny")
@@ -132,7 +134,7 @@ def of_networks(rows: Iterable[NetworkRow], cards: dict[str, GpuSpec], constants
 
 def _of_network(row: NetworkRow, spec: GpuSpec, constants: Constants) -> Evidence:
     target = runs_as(row.workload, row.target, row.conditions.build)
-    flash = attends_in_one_kernel(spec, row.conditions.build)
+    flash = attends_in_one_kernel(spec, row.conditions)
     ops = step_table(row.workload, target, row.batch, row.conditions.build, flash)
     build = row.conditions.build
     fed = transfer_time(spec, row.workload, row.batch, constants, build) if row.conditions.fed else 0.0
@@ -147,6 +149,7 @@ def _of_network(row: NetworkRow, spec: GpuSpec, constants: Constants) -> Evidenc
         "eager": target.execution == "eager",
         "fused": row.conditions.build == "fused",
         "under_fit": row.conditions.under_fit,
+        "channels_first": row.conditions.channels_first and target.execution != "xla",
         "batch": float(row.batch),
         "measured_ms": row.step_ms,
         "transfer_ms": fed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -137,7 +137,7 @@ def predict_command(context: click.Context, **_: Any) -> None:
         crossover = cross(run, against[0], card_curve(spec, bare, shared, recordings), against[1])
         named = if_named(run, *against, spec, bare, shared, recordings)
     if flags["as_json"]:
-        data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), **asdict(conditions)}
+        data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), **conditions.chosen}
         data["settings"] = modelled_as(spec, workload, target)
         data["crossover"] = None if crossover is None else crossover_data(crossover)
         data["if_named"] = {build: crossover_data(each) for build, each in named}

@@ -193,7 +193,7 @@ def roofline(spec: GpuSpec, how: Modelling, curve: CardCurve) -> tuple[RooflineP
     roofline_points = []
     peak_tflops = roof_of(spec, how)
     build = how.conditions.build
-    target, flash = runs_as(how.workload, how.target, build), attends_in_one_kernel(spec, build)
+    target, flash = runs_as(how.workload, how.target, build), attends_in_one_kernel(spec, how.conditions)
     for point in curve.known:
         ops = step_table(how.workload, target, point.batch, build, flash)
         flops, moved = float(ops.flops.sum()), float(ops.bytes.sum())

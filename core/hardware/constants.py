@@ -41,35 +41,66 @@ class Generation(Frozen):
 
 
 AS_OTHERS = Generation()
+SHARPNESS = 4
+"""Exponent that rounds the corner where a power budget begins to bind."""
+
+
+class PowerBudget(Frozen):
+    """Power that products take at their full rate, by which a card with less of it slows down in long arithmetic.
+
+    ``watts_per_tflop``: by generation, outside tensor cores. ``on_tensor_cores``: share of it per TFLOP/s in half
+    precision; TF32 takes twice as much. ``exponent``: power of the watts with which the rate falls, at most 1, since a
+    higher peak makes no card slower.
+    """
+
+    watts_per_tflop: Mapping[str, Annotated[float, Field(gt=0)]]
+    on_tensor_cores: Annotated[float, Field(gt=0, le=1)]
+    exponent: Annotated[float, Field(ge=0, le=1)]
+
+    def share(self, generation: str, peak: Peak, tflops: float, watts: float | None) -> float:
+        """Return the share of its clock that a card keeps in long arithmetic at a peak of ``tflops``; 1 where the power
+        is unstated or the generation unknown.
+        """
+        needed = self.watts_per_tflop.get(generation)
+        if needed is None or watts is None:
+            return 1.0
+        on_cores = {"fp32": 1.0, "tf32": 2 * self.on_tensor_cores, "half": self.on_tensor_cores}
+        short = needed * on_cores[peak] * tflops / watts
+        return float((1 + short**SHARPNESS) ** (-self.exponent / SHARPNESS))
+
+
+NO_LIMIT = PowerBudget(watts_per_tflop={}, on_tensor_cores=1.0, exponent=0.0)
 
 
 class Constants(Frozen):
     """Constants of the model.
 
-    ``arithmetic`` holds the reachable share of the peak rate by operation class and peak (“dense/half”), and
-    ``power_limited`` that of cards whose power budget binds in long arithmetic; a missing class uses “other”.
-    ``bandwidth`` is the reachable share of the memory bandwidth by operation class. ``exponent`` is q, the exponent
-    that joins host and device time; ``overlap`` is p, which joins arithmetic and traffic of one operation, and
-    ``overlap_convolution`` is p for convolutions, whose kernels load while they multiply. ``sustained_ms``: arithmetic
-    time from which arithmetic counts as long. ``fused_op``: operations that one kernel of a fused build costs the host;
-    ``xla_op``: the same for one kernel of a compiled step; ``keras_xla_op`` where Keras 3 compiles the whole step as
-    one program, of which a vendor's build compiled parts. ``fill``: blocks per multiprocessor at which products reach
-    half their rate. ``cache_speed``: speed of the last-level cache relative to memory, for what fits in ``cache_share``
-    of it. ``transfer_start_us``: fixed cost of a copy over the link. ``feed_gb_s``: rate at which Keras hands NumPy
-    arrays to the card, if the link is faster. ``found``: the origin of each constant.
+    ``arithmetic`` holds the reachable share of the peak rate by operation class and peak (“dense/half”); a missing
+    class uses “other”. ``power``: what is left of it where the power budget binds in long arithmetic. ``bandwidth`` is
+    the reachable share of the memory bandwidth by operation class. ``exponent`` is q, the exponent that joins host and
+    device time; ``overlap`` is p, which joins arithmetic and traffic of one operation, and ``overlap_convolution`` is p
+    for convolutions, whose kernels load while they multiply. ``sustained_ms``: arithmetic time from which arithmetic
+    counts as long. ``fused_op``: operations that one kernel of a fused build costs the host; ``xla_op``: the same for
+    one kernel of a compiled step; ``keras_xla_op`` where Keras 3 compiles the whole step as one program, of which a
+    vendor's build compiled parts. ``fill``: blocks per multiprocessor at which products reach half their rate.
+    ``channels_first``: factor on convolutions on tensor cores if images come with their channels first.
+    ``cache_speed``: speed of the last-level cache relative to memory, for what fits in ``cache_share`` of it.
+    ``transfer_start_us``: fixed cost of a copy over the link. ``feed_gb_s``: rate at which Keras hands NumPy arrays to
+    the card, if the link is faster. ``found``: the origin of each constant.
     """
 
     exponent: Annotated[float, Field(ge=1, le=10)]
     overlap: Annotated[float, Field(ge=1, le=10)]
     overlap_convolution: Annotated[float, Field(ge=1, le=10)]
     arithmetic: Mapping[str, ArithmeticShare]
-    power_limited: Mapping[str, ArithmeticShare]
+    power: PowerBudget
     sustained_ms: Annotated[float, Field(gt=0)]
     bandwidth: Mapping[str, Share]
     fused_op: Annotated[float, Field(ge=1)]
     xla_op: Annotated[float, Field(ge=0)]
     keras_xla_op: Annotated[float, Field(ge=0)]
     fill: Annotated[float, Field(ge=0)]
+    channels_first: Annotated[float, Field(ge=1)]
     generations: Mapping[str, Generation]
     cache_speed: Annotated[float, Field(ge=1)]
     cache_share: Annotated[float, Field(gt=0)]
@@ -78,11 +109,9 @@ class Constants(Frozen):
     found: Mapping[str, str]
 
     @cached_property
-    def shares(self) -> tuple[Shares, Shares]:
-        """Arithmetic shares, and those under a power limit: arrays over :data:`KINDS` and :data:`PEAKS`."""
-        reached = [[self.arithmetic_share(kind, peak) for peak in PEAKS] for kind in KINDS]
-        limited = [[self.limited_share(kind, peak) for peak in PEAKS] for kind in KINDS]
-        return np.array(reached), np.array(limited)
+    def shares(self) -> Shares:
+        """Arithmetic shares: an array over :data:`KINDS` and :data:`PEAKS`."""
+        return np.array([[self.arithmetic_share(kind, peak) for peak in PEAKS] for kind in KINDS])
 
     @cached_property
     def bandwidth_shares(self) -> Shares:
@@ -102,11 +131,6 @@ class Constants(Frozen):
     def arithmetic_share(self, kind: str, peak: Peak) -> float:
         """Return the share of the peak rate that kernels of this class reach."""
         return self.arithmetic.get(f"{kind}/{peak}") or self.arithmetic[f"other/{peak}"]
-
-    def limited_share(self, kind: str, peak: Peak) -> float:
-        """Return that share in long arithmetic under a power limit, never more than the class's own share."""
-        limited = self.power_limited.get(f"{kind}/{peak}") or self.power_limited[f"other/{peak}"]
-        return min(limited, self.arithmetic_share(kind, peak))
 
     def bandwidth_share(self, kind: str) -> float:
         """Return the share of the memory bandwidth that kernels of this class reach."""

@@ -41,7 +41,17 @@ from core.hardware.host import (
     Modelling,
     costs_of_kind,
 )
-from core.hardware.interval import ErrorClass, Modelled, Region, Withheld, class_of, errors, family_of, modelled_step
+from core.hardware.interval import (
+    ErrorClass,
+    Modelled,
+    Region,
+    Withheld,
+    class_of,
+    errors,
+    family_of,
+    feed_part,
+    modelled_step,
+)
 from core.hardware.model import Limit, predict
 from core.rounds.answer.analyse import cell_statistics
 from core.rounds.answer.answer import CellStats
@@ -234,10 +244,15 @@ def _bounded(point: Modelled | Withheld) -> Modelled | Withheld:
 
 
 def _widened(point: Modelled, spec: GpuSpec, how: Modelling) -> Modelled:
-    """Add the uncertainty of the host's costs to the interval, in quadrature in logs."""
+    """Add the uncertainty of the host's costs and of the copy to the interval, in quadrature in logs.
+
+    Under ``fit`` the interval is wider by a factor: published steps say less of what runs beside them.
+    """
+    wider = errors().under_fit if how.conditions.under_fit else 1.0
+    fed = feed_part(point.parts.transfer_ms / point.step_ms)
     less, more = host_part(spec, how, point.batch)
-    down = math.hypot(math.log(point.step_ms / point.low_ms), less)
-    up = math.hypot(math.log(point.high_ms / point.step_ms), more)
+    down = wider * math.hypot(math.log(point.step_ms / point.low_ms), less, fed[0])
+    up = wider * math.hypot(math.log(point.high_ms / point.step_ms), more, fed[1])
     return _moved(point, 0.0, -down, up, f"{point.basis} and the {how.costs.label} host's")
 
 

@@ -141,12 +141,22 @@ NAMED_BUILDS: dict[Build, float] = {"keras": 0.5, "fused": 0.5}
 class Conditions:
     """Data path, build and loop of a step.
 
-    ``fed``: each batch crosses the link. ``under_fit``: the step includes what the loop of ``fit`` itself costs.
+    ``fed``: each batch crosses the link. ``under_fit``: the step includes what the loop of ``fit`` itself costs. Two
+    more set apart published steps that ran unlike Keras, or unlike a fused build of today. ``channels_first``: images
+    come as channels × rows × columns, as in PyTorch by default. ``separate_attention``: scores of attention are written
+    to memory.
     """
 
     fed: bool = False
     build: Build = "keras"
     under_fit: bool = False
+    channels_first: bool = False
+    separate_attention: bool = False
+
+    @property
+    def chosen(self) -> dict[str, bool | str]:
+        """The conditions that a user chooses, by name."""
+        return {"fed": self.fed, "build": self.build, "under_fit": self.under_fit}
 
     def as_built(self, target: Target) -> Target:
         """Return the target as this build runs it: a fused build leaves no choice to Keras and runs its graph."""

@@ -31,6 +31,10 @@ from core.workload.spec import Target, Workload
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_errors.json"
 CONFIDENCE = 0.95
+FEED_SPREAD = 1.5
+"""Factor up and down on the rate at which batches reach a card, a judgement: 2.1 GB/s were measured on one host (see
+``feed_gb_s``), and published steps that wait for their batches take 0.7 to 1.4 times what follows from that.
+"""
 DENSE_KINDS = frozenset({"dense", "elementwise", "loss", "optimizer"})
 
 WITHHELD_MAKERS = {
@@ -117,7 +121,7 @@ class Goal(Frozen):
 
 class Errors(Frozen):
     """Error classes by “family/region”, with their date; “/limited” marks power-limited cards, and launch classes end
-    in the mode, or in “/assumed” if the host is assumed.
+    in the mode, or in “/assumed” if the host is assumed. ``under_fit``: factor on the bounds of steps under ``fit``.
 
     ``coverage_90``, by class and by “family, batch 32 and above”, ``goals``, ``by_card`` and ``by_source`` are the
     accuracy to report.
@@ -127,6 +131,7 @@ class Errors(Frozen):
     gpus: tuple[str, ...]
     sources: tuple[str, ...]
     classes: Mapping[str, ErrorClass]
+    under_fit: Annotated[float, Field(ge=1)]
     coverage_90: Mapping[str, Coverage]
     goals: tuple[Goal, ...]
     by_card: tuple[HeldOutError, ...]
@@ -196,6 +201,13 @@ def modelled_step(
     low_ms, high_ms = parts.step_ms * math.exp(low), parts.step_ms * math.exp(high)
     basis = "; ".join(words)
     return Modelled(spec.name, batch, parts.step_ms, low_ms, high_ms, parts.limited_by, basis, region, parts)
+
+
+def feed_part(share: float) -> tuple[float, float]:
+    """Return by how many logs a step is shorter and longer with the copy of its batch, a ``share`` of it, at the bounds
+    of its rate.
+    """
+    return math.log1p(share * (1 / FEED_SPREAD - 1)), math.log1p(share * (FEED_SPREAD - 1))
 
 
 def class_of(

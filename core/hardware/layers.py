@@ -107,8 +107,8 @@ class Shaped:
     """One layer: its ``count`` for one sample, its ``kernels``, and the number of values (``inputs``) that it reads.
 
     ``passes`` are its element-wise kernels besides its own (bias, activation), ``sequential`` the time steps of a
-    recurrent layer, else 1. ``activated``: one of the passes is more than adding a bias. ``product`` is None if shapes
-    are unknown or nothing is multiplied.
+    recurrent layer, else 1. ``biased``: one of the passes adds a bias; ``activated``: one is more than that.
+    ``product`` is None if shapes are unknown or nothing is multiplied.
     """
 
     count: LayerCount
@@ -116,6 +116,7 @@ class Shaped:
     inputs: int
     passes: int
     sequential: int
+    biased: bool
     activated: bool
     product: Product | None = None
 
@@ -227,4 +228,4 @@ def _shaped(
         kernels=kernels.kernels + (STEP_KERNELS * sequential if kernels.kind == "recurrent" else 0),
         variables=kernels.variables if not multiplies or biased else kernels.variables - 1,
     )
-    return Shaped(count, own, inputs, int(biased) + active, sequential, bool(active), product)
+    return Shaped(count, own, inputs, int(biased) + active, sequential, biased, bool(active), product)

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.base.frameworks import Precision
-from core.hardware.catalogue import GpuSpec
+from core.hardware.catalogue import SLOT_W, GpuSpec
 from core.hardware.constants import AS_OTHERS, KINDS, PEAKS, Constants, Peak
 from core.hardware.host import USUAL, Build, Conditions, HostOverhead, op_field
+from core.hardware.layers import CONVOLUTIONS
 from core.hardware.work import Floats, OpTable, step_table
 from core.workload.execution import expected_words, resolved
 from core.workload.spec import Target, Workload
@@ -30,7 +31,8 @@ INPUT_BYTES, LABEL_BYTES = 4, 8
 MIXED: tuple[Precision, ...] = ("mixed_float16", "mixed_bfloat16")
 RECURRENT = KINDS.index("recurrent")
 IS_DENSE = np.array([kind == "dense" for kind in KINDS])
-FLASH_ARCHITECTURES = frozenset({"Ada", "Hopper", "Blackwell", "Blackwell, HBM"})
+IS_REORDERED = np.array([kind in CONVOLUTIONS - {"depthwise"} for kind in KINDS])
+FLASH_ARCHITECTURES = frozenset({"Ampere", "Ampere, HBM", "Ada", "Hopper", "Blackwell", "Blackwell, HBM"})
 TFLOPS_EACH, SMALL_L2_MB = 0.3, 4.0
 _MS_PER_US = 1e-3
 
@@ -72,8 +74,8 @@ def predict(
 ) -> ModelledParts:
     """Compute the step time of ``workload`` on the card at ``batch`` samples, with its parts."""
     target = runs_as(workload, target, conditions.build)
-    table = step_table(workload, target, batch, conditions.build, attends_in_one_kernel(spec, conditions.build))
-    device = device_time(spec, target, table, constants)
+    table = step_table(workload, target, batch, conditions.build, attends_in_one_kernel(spec, conditions))
+    device = device_time(spec, target, table, constants, channels_first=conditions.channels_first)
     step_us = host.step_us + (host.fit_us if conditions.under_fit else 0.0)
     base_ms = step_us * _MS_PER_US / target.steps_per_execution
     host_ms = host_time(target, table, host, constants, conditions.build)
@@ -95,12 +97,13 @@ def runs_as(workload: Workload, target: Target, build: Build) -> Target:
     return resolved(workload, Conditions(build=build).as_built(target))
 
 
-def attends_in_one_kernel(spec: GpuSpec, build: Build) -> bool:
+def attends_in_one_kernel(spec: GpuSpec, conditions: Conditions) -> bool:
     """Check that attention never writes its scores (FlashAttention, Dao et al. 2022).
 
-    The fused builds of the time of cards of 2022 and later do so; Keras's own code on TensorFlow never does.
+    The fused builds of today do so on cards of 2020 and later; Keras's own code on TensorFlow never does.
     """
-    return build == "fused" and spec.architecture in FLASH_ARCHITECTURES
+    in_build = conditions.build == "fused" and not conditions.separate_attention
+    return in_build and spec.architecture in FLASH_ARCHITECTURES
 
 
 def joined(first: Times, second: Times, exponent: float | Floats) -> Times:
@@ -124,12 +127,15 @@ def host_time(
     return float(getattr(host, op_field(target.execution))) * handed * _MS_PER_US
 
 
-def device_time(spec: GpuSpec, target: Target, table: OpTable, constants: Constants) -> DeviceTime:
+def device_time(
+    spec: GpuSpec, target: Target, table: OpTable, constants: Constants, *, channels_first: bool = False
+) -> DeviceTime:
     """Return the time that the card takes for the operations, one after the other."""
     launch = spec.launch_us * table.kernels * _MS_PER_US
     arithmetic = arithmetic_time(spec, target.precision, table, constants)
     bandwidth = bandwidth_time(spec, table, constants)
-    total = launch + joined(arithmetic, bandwidth, constants.overlaps[table.kind])
+    order = reordering(spec, target.precision, table, constants, channels_first and target.execution != "xla")
+    total = launch + order * joined(arithmetic, bandwidth, constants.overlaps[table.kind])
     return DeviceTime(*(float(part.sum()) for part in (launch, arithmetic, bandwidth, total)))
 
 
@@ -151,6 +157,17 @@ def arithmetic_time(spec: GpuSpec, precision: Precision, table: OpTable, constan
     return np.minimum.reduce([plain, *times]) * (1 + blocks / table.tiles)
 
 
+def reordering(
+    spec: GpuSpec, precision: Precision, table: OpTable, constants: Constants, channels_first: bool | NDArray[np.bool_]
+) -> Floats:
+    """Return the factor on each operation where images come with their channels first and no compiler reorders them.
+
+    Tensor cores multiply with channels last, so that cuDNN copies what its convolutions read and write.
+    """
+    on_cores = table.tensor & IS_REORDERED[table.kind] & bool(_tensor_peaks(spec, precision))
+    return np.where(on_cores & channels_first, constants.channels_first, 1.0)
+
+
 def _tensor_peaks(spec: GpuSpec, precision: Precision) -> tuple[Peak, ...]:
     """Return the card's rate on tensor cores in that precision, if it has one."""
     if precision in MIXED:
@@ -162,18 +179,16 @@ def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) ->
     """Return the arithmetic of each operation in ms at one of the card's rates.
 
     Generations of tensor cores reach different shares, none more than the full rate. A card whose power budget binds
-    runs at its full clock for a while and slows in long arithmetic: the share falls from the class's own to the class's
-    share under the power limit, half way at ``constants.sustained_ms`` of arithmetic.
+    runs at its full clock for a while and slows in long arithmetic: the share falls to what the budget allows, half way
+    at ``constants.sustained_ms`` of arithmetic.
     """
     at_peak = table.flops / rate_of(spec, peak) * 1e-9
     column = PEAKS.index(peak)
-    shares, limited = (each[table.kind, column] for each in constants.shares)
+    shares = constants.shares[table.kind, column]
     if peak != "fp32":
-        own = constants.on_tensor_cores(spec.architecture)[table.kind]
-        shares, limited = np.minimum(1.0, shares * own), np.minimum(1.0, limited * own)
-    if spec.power_limited:
-        shares = limited + (shares - limited) / (1 + at_peak / constants.sustained_ms)
-    return at_peak / shares
+        shares = np.minimum(1.0, shares * constants.on_tensor_cores(spec.architecture)[table.kind])
+    kept = constants.power.share(spec.architecture, peak, rate_of(spec, peak), watts_of(spec))
+    return at_peak / shares / (kept + (1 - kept) / (1 + at_peak / constants.sustained_ms))
 
 
 def bandwidth_time(spec: GpuSpec, table: OpTable, constants: Constants) -> Floats:
@@ -199,6 +214,11 @@ def peaks_of(spec: GpuSpec, precision: Precision, table: OpTable) -> NDArray[np.
 def multiprocessors_of(spec: GpuSpec) -> float:
     """Return the card's multiprocessors; if unstated, as many as recent NVIDIA cards of that rate have."""
     return spec.multiprocessors or max(1.0, spec.fp32_tflops / TFLOPS_EACH)
+
+
+def watts_of(spec: GpuSpec) -> float | None:
+    """Return the card's power budget; if unstated, what the slot supplies to a card that is said to be limited."""
+    return spec.tdp_w or (SLOT_W if spec.power_limited else None)
 
 
 def l2_mb_of(spec: GpuSpec) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from core.hardware.constants import KINDS
 from core.hardware.host import Build
-from core.hardware.layers import PRODUCTS, LayerClass, Product, Shaped, shaped_layers
+from core.hardware.layers import CONVOLUTIONS, PRODUCTS, LayerClass, Product, Shaped, shaped_layers
 from core.workload.execution import expected
 from core.workload.spec import Optimizer, Target, Workload
 
@@ -94,7 +94,8 @@ class _How:
     """The way in which the kernels of a step are built.
 
     ``fused``: each layer is one kernel. ``joined``: XLA also merges layers without weights into the ones before them.
-    ``flash``: attention is one kernel that never writes its scores.
+    ``flash``: attention is one kernel that never writes its scores. ``eager``: PyTorch, which adds the bias of a
+    convolution in a kernel of its own.
     """
 
     training: bool
@@ -102,6 +103,7 @@ class _How:
     fused: bool
     joined: bool
     flash: bool
+    eager: bool
 
     @property
     def width(self) -> int:
@@ -112,8 +114,12 @@ def ops_of(
     workload: Workload, target: Target, batch: int, build: Build = "keras", flash: bool = False
 ) -> tuple[Op, ...]:
     """Return the step's operations at ``batch`` samples: forward, then (in training) loss, backward and optimizer."""
-    xla = expected(workload.network, target).execution == "xla"
-    how = _How(workload.training, target.is_mixed, fused=xla or build == "fused", joined=xla, flash=flash)
+    execution = expected(workload.network, target).execution
+    xla = execution == "xla"
+    how = _How(
+        workload.training, target.is_mixed, fused=xla or build == "fused", joined=xla, flash=flash,
+        eager=execution == "eager",
+    )  # fmt: skip
     return _ops(workload, how, batch)
 
 
@@ -219,6 +225,14 @@ def blocks(rows: Numbers, columns: Numbers, depth: Numbers) -> Numbers:
     return np.ceil(rows / TILE) * np.ceil(columns / TILE) * np.maximum(1.0, depth / SPLIT_SUM)
 
 
+def _is_gate(layer: Shaped) -> bool:
+    """Check that a smaller tensor scales a larger one, as a squeeze-and-excitation's gate does.
+
+    The gate is computed from all of what it scales, which is therefore read once more.
+    """
+    return layer.count.activations < layer.inputs < 2 * layer.count.activations
+
+
 def _moved(layer: Shaped, batch: int, how: _How, traversals: float) -> float:
     """Return the bytes in and out: inputs, outputs, internal values, weights, and ``traversals`` more outputs."""
     kind, outputs = layer.kernels.kind, layer.count.activations
@@ -227,12 +241,12 @@ def _moved(layer: Shaped, batch: int, how: _How, traversals: float) -> float:
         inside = 0.0
     values = layer.inputs + outputs * (1 + traversals) + inside * layer.count.internal
     if how.joined and kind == "elementwise":  # XLA keeps the previous layer in registers: only other inputs remain
-        values = max(0, layer.inputs - outputs)
+        values = layer.inputs + outputs if _is_gate(layer) else max(0, layer.inputs - outputs)
     return float(how.width * (values * batch + layer.touched(batch)))
 
 
 def _kernels(layer: Shaped, kernels: int, how: _How) -> int:
-    if how.joined and layer.kernels.kind == "elementwise":
+    if how.joined and layer.kernels.kind == "elementwise" and not _is_gate(layer):
         return 0
     if not how.fused or not kernels:
         return kernels
@@ -252,6 +266,8 @@ def _pass(layer: Shaped, name: str, phase: Phase, batch: int, how: _How) -> Op:
         kernels, traversals = 1, 2.0
         if not layer.activated:
             kernels, traversals = (0, 0.0) if phase == "forward" else (1, 1.0)
+        if how.eager and phase == "forward" and layer.kernels.kind in CONVOLUTIONS and layer.biased:
+            kernels, traversals = kernels + 1, traversals + 2.0
     return Op(name, "elementwise", phase, kernels, layer.passes * values, traversals * how.width * values)
 
 

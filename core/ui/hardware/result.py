@@ -269,5 +269,5 @@ def content(seen: Compared) -> dict[str, Any]:
         for reading in seen.chosen
     ]
     about: dict[str, Any] = {"run": seen.run.id, "run_label": seen.run.label, "workload": how.workload.title}
-    about |= {"target": str(how.target), **asdict(how.conditions), "errors_of": errors().dated}
+    about |= {"target": str(how.target), **how.conditions.chosen, "errors_of": errors().dated}
     return comparison_data(seen.readings, seen.decision, seen.host.costs) | about | {"chosen": details}

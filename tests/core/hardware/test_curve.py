@@ -198,6 +198,27 @@ def test_what_fit_costs_widens_the_interval_of_steps_under_fit_alone():
     assert other.low_ms < one.low_ms < one.high_ms < other.high_ms
 
 
+def test_an_interval_is_wider_by_a_factor_under_fit_and_by_the_copy_where_batches_are_fed():
+    costs = make_costs()
+
+    def half_width(conditions: Conditions, batch: int = 4096) -> float:
+        (modelled,) = card_curve(CARD, Modelling(HERE, GPU, costs, conditions), (batch,)).known
+        return math.log(modelled.high_ms / modelled.step_ms)
+
+    assert half_width(Conditions(fed=True)) > half_width(USUAL)
+    free = replace(
+        costs,
+        fit=replace(costs.fit, us=0.0, low_us=None, high_us=None),
+        host=costs.host.model_copy(update={"fit_us": 0.0}),
+    )
+    modelled, fit = (
+        card_curve(CARD, Modelling(HERE, GPU, free, conditions), (4096,)).known[0]
+        for conditions in (USUAL, Conditions(under_fit=True))
+    )
+    assert fit.step_ms == modelled.step_ms
+    assert fit.high_ms / fit.step_ms == pytest.approx((modelled.high_ms / modelled.step_ms) ** errors().under_fit)
+
+
 def test_runs_are_matched_by_the_name_that_the_driver_gives_the_card_and_others_are_none():
     cards = catalogue()
     spec = cards["A100-80GB-SXM"]

@@ -123,6 +123,31 @@ def test_in_a_fused_build_a_bias_costs_nothing_forward_and_one_read_for_its_grad
     assert (plain["one element-wise"].kernels, plain["one element-wise"].bytes) == (1, 2 * values)
 
 
+def test_an_eager_fused_build_adds_the_bias_of_a_convolution_by_itself_and_a_graph_does_not() -> None:
+    asked = Workload(network=network_of("Conv2D", (8, 8, 3), {"filters": 16, "kernel_size": 3, "padding": "same"}))
+    values = 4 * 8 * 8 * 16 * 4
+    by_execution = {
+        execution: {op.name: op for op in ops_of(asked, Target(device="gpu:0", execution=execution), 4, "fused")}
+        for execution in ("eager", "graph")
+    }
+    added = {name: ops["one element-wise"] for name, ops in by_execution.items()}
+    assert {name: (op.kernels, op.bytes) for name, op in added.items()} == {"eager": (1, 2 * values), "graph": (0, 0)}
+    gradients = {name: ops["one element-wise gradient"].bytes for name, ops in by_execution.items()}
+    assert gradients == {"eager": values, "graph": values}
+
+
+def test_xla_reads_again_what_a_gate_scales_since_the_gate_needs_all_of_it() -> None:
+    gated = (
+        Layer("values", "Conv2D", {"filters": 16, "kernel_size": 1}),
+        Layer("mean", "GlobalAveragePooling2D", {"keepdims": True}, ("values",)),
+        Layer("scaled", "Multiply", {}, ("values", "mean")),
+    )
+    asked = Workload(network=Own(architecture=dump(Graph((8, 8, 3), gated, "scaled"))), mode="infer")
+    scaled = ops_by_name(asked, 2, XLA)["scaled"]
+    values, gate = 2 * 8 * 8 * 16, 2 * 16
+    assert (scaled.kernels, scaled.bytes) == (1, 4 * (2 * values + gate))
+
+
 def test_xla_makes_layers_without_weights_part_of_those_before_and_a_fused_build_does_not() -> None:
     branch = (
         Layer("first", "Dense", {"units": 32}), Layer("second", "Dense", {"units": 32}, ("first",)),

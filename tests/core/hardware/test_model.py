@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.hardware.constants import CONVOLUTIONS, KINDS, PEAKS, WINOGRAD, Generation, constants
+from core.hardware.catalogue import SLOT_W
+from core.hardware.constants import CONVOLUTIONS, KINDS, PEAKS, WINOGRAD, Generation, PowerBudget, constants
 from core.hardware.host import Conditions
 from core.hardware.model import (
     arithmetic_time,
@@ -19,27 +20,30 @@ from core.hardware.model import (
     peaks_of,
     predict,
     rate_of,
+    reordering,
     runs_as,
     transfer_time,
+    watts_of,
 )
 from core.hardware.work import Op, OpTable, ops_of, step_table, table_of
 from core.workload.spec import Target
 from simulated.hardware import GPU, NETWORKS, XLA, plain_constants, round_card, steady_host, workload
 
 RATES = st.floats(0.5, 3000)
-FACTS = st.sampled_from(["bandwidth_gb_s", "fp32_tflops", "tf32_tflops", "half_tflops", "link_gb_s", "l2_mb"])
+FACTS = st.sampled_from(["bandwidth_gb_s", "fp32_tflops", "tf32_tflops", "half_tflops", "link_gb_s", "l2_mb", "tdp_w"])
 PARTS_MS = st.just(0.0) | st.floats(1e-9, 1e4)
 BATCHES = st.integers(1, 65_536)
 PRECISIONS, EXECUTIONS = st.sampled_from(["float32", "mixed_float16"]), st.sampled_from(["graph", "xla", "eager"])
 TARGETS = st.builds(Target, device=st.just("gpu:0"), precision=PRECISIONS, execution=EXECUTIONS)
 WORKLOADS = st.builds(workload, st.sampled_from(NETWORKS), mode=st.sampled_from(["train", "infer"]))
 CONDITIONS = st.builds(
-    Conditions, fed=st.booleans(), build=st.sampled_from(["keras", "fused"]), under_fit=st.booleans()
-)
+    Conditions, fed=st.booleans(), build=st.sampled_from(["keras", "fused"]), under_fit=st.booleans(),
+    channels_first=st.booleans(), separate_attention=st.booleans(),
+)  # fmt: skip
 CARDS = st.builds(
     round_card, fp32_tflops=RATES, tf32_tflops=st.none() | RATES, half_tflops=st.none() | RATES,
-    bandwidth_gb_s=st.floats(10, 10_000), power_limited=st.booleans(), l2_mb=st.none() | st.floats(0.5, 200),
-    multiprocessors=st.none() | st.integers(1, 300),
+    bandwidth_gb_s=st.floats(10, 10_000), power_limited=st.booleans(), tdp_w=st.none() | st.floats(10, 1_000),
+    l2_mb=st.none() | st.floats(0.5, 200), multiprocessors=st.none() | st.integers(1, 300),
 )  # fmt: skip
 ONE_OP = Op("op", "dense", "forward", 1, 1e9, 1e6, tiles=80.0)
 
@@ -76,7 +80,7 @@ def test_no_step_is_faster_than_peak_bandwidth_and_link_allow_and_its_largest_pa
     """
     known = constants()
     ran = runs_as(asked, target, conditions.build)
-    table = step_table(asked, ran, batch, conditions.build)
+    table = step_table(asked, ran, batch, conditions.build, attends_in_one_kernel(card, conditions))
     rates = np.array([rate_of(card, peak) for peak in PEAKS])[peaks_of(card, target.precision, table)]
     fewer = np.where(table.kind == KINDS.index("winograd"), WINOGRAD, 1.0)
     at_peak = float(np.sum(table.flops / rates / fewer)) * 1e-9
@@ -116,14 +120,17 @@ def test_parts_that_overlap_take_the_larger_at_least_and_the_sum_at_most(one, ot
 
 
 def test_a_power_budget_costs_little_in_short_arithmetic_and_all_of_it_in_long() -> None:
-    known = plain_constants(power_limited={"other/fp32": 0.4, "other/tf32": 0.4, "other/half": 0.4})
-    free, bound = round_card(), round_card(power_limited=True)
+    budget = PowerBudget(watts_per_tflop={"Ampere": 50.0}, on_tensor_cores=0.1, exponent=0.5)
+    known = plain_constants(power=budget)
+    free, bound = round_card(tdp_w=None), round_card(tdp_w=80.0)
+    kept = budget.share("Ampere", "fp32", 10.0, 80.0)
+    assert kept == pytest.approx(0.4, rel=0.01)  # (80 W / 500 W) ** 0.5
 
     def arithmetic(card, batch: int) -> float:
         return predict(card, workload("784-8192x2-10"), GPU, batch, steady_host(), known).arithmetic_ms
 
     assert arithmetic(bound, 1) == pytest.approx(arithmetic(free, 1), rel=0.1)
-    assert arithmetic(bound, 65_536) == pytest.approx(arithmetic(free, 65_536) / 0.4, rel=0.05)
+    assert arithmetic(bound, 65_536) == pytest.approx(arithmetic(free, 65_536) / kept, rel=0.05)
 
 
 def test_float32_products_run_as_tf32_where_there_is_some_and_half_precision_needs_its_own_rate() -> None:
@@ -151,7 +158,7 @@ def test_float32_products_run_as_tf32_where_there_is_some_and_half_precision_nee
 
 def test_float32_takes_the_faster_of_tensor_cores_and_plain_kernels_and_half_precision_never_the_plain_ones() -> None:
     shares = {"other/fp32": 1.0, "other/tf32": 0.25, "other/half": 0.25}
-    known = plain_constants(arithmetic=shares, power_limited=shares)
+    known = plain_constants(arithmetic=shares)
     alike, faster = round_card(tf32_tflops=10.0, half_tflops=10.0), round_card(tf32_tflops=80.0)
     assert arithmetic_time(alike, "float32", one_op(tiles=math.inf), known) == pytest.approx([0.1])
     assert arithmetic_time(faster, "float32", one_op(tiles=math.inf), known) == pytest.approx([0.05])
@@ -161,7 +168,7 @@ def test_float32_takes_the_faster_of_tensor_cores_and_plain_kernels_and_half_pre
 def test_a_generation_has_its_own_shares_of_tensor_cores_and_memory_but_no_more_than_all() -> None:
     shares = {"other/fp32": 1.0, "other/tf32": 0.5, "other/half": 0.5}
     own = {"Ampere": Generation(dense=0.5, convolution=4.0, bandwidth=0.5)}
-    known = plain_constants(arithmetic=shares, power_limited=shares, generations=own)
+    known = plain_constants(arithmetic=shares, generations=own)
     card, other = (round_card(architecture=name, half_tflops=40.0) for name in ("Ampere", "Ada"))
     product, convolution, other_kind = (one_op(kind=kind, tiles=math.inf) for kind in ("dense", "pointwise", "loss"))
     assert arithmetic_time(other, "mixed_float16", product, known) == pytest.approx([0.05])
@@ -173,11 +180,12 @@ def test_a_generation_has_its_own_shares_of_tensor_cores_and_memory_but_no_more_
 
 
 @pytest.mark.parametrize(("architecture", "build", "one"), [
-    ("Ada", "fused", True), ("Ada", "keras", False), ("Ampere", "fused", False),
+    ("Ampere", "fused", True), ("Ampere", "keras", False), ("Turing", "fused", False),
 ])  # fmt: skip
-def test_attention_never_writes_its_scores_in_fused_builds_on_cards_of_2022_and_later(architecture, build, one) -> None:
+def test_attention_never_writes_its_scores_in_fused_builds_on_cards_of_2020_and_later(architecture, build, one) -> None:
     card = round_card(architecture=architecture)
-    assert attends_in_one_kernel(card, build) is one
+    assert attends_in_one_kernel(card, Conditions(build=build)) is one
+    assert not attends_in_one_kernel(card, Conditions(build=build, separate_attention=True))
     asked = workload("bert-tiny-like")
     plain, flash = (
         [op for op in ops_of(asked, GPU, 8, "fused", with_flash) if op.kind == "attention"]
@@ -187,7 +195,7 @@ def test_attention_never_writes_its_scores_in_fused_builds_on_cards_of_2022_and_
     assert all(small.bytes < large.bytes for small, large in zip(flash, plain, strict=True))
     assert [op.flops for op in flash] == [op.flops for op in plain]
     steady = predict(card, asked, GPU, 64, steady_host(), plain_constants(), Conditions(build=build)).bandwidth_ms
-    older = round_card(architecture="Ampere")
+    older = round_card(architecture="Turing")
     before = predict(older, asked, GPU, 64, steady_host(), plain_constants(), Conditions(build=build)).bandwidth_ms
     assert (steady < before) is one
 
@@ -313,7 +321,36 @@ def test_resident_data_cross_no_link_and_labels_do_in_training_only() -> None:
 def test_shipped_constants_say_where_each_is_from() -> None:
     shipped = constants()
     assert set(shipped.found) == set(type(shipped).model_fields) - {"found"}
-    assert shipped.arithmetic_share("dense", "fp32") > shipped.limited_share("dense", "fp32")
+
+
+def test_a_budget_slows_cards_with_too_few_watts_and_half_precision_needs_fewer_than_tf32() -> None:
+    budget = PowerBudget(watts_per_tflop={"Ampere": 10.0}, on_tensor_cores=0.1, exponent=1.0)
+    assert budget.share("Ampere", "fp32", 10.0, 1000.0) == pytest.approx(1.0, abs=1e-3)
+    assert budget.share("Ampere", "fp32", 10.0, 10.0) == pytest.approx(0.1, rel=1e-3)
+    assert budget.share("Ampere", "tf32", 50.0, 10.0) == pytest.approx(0.1, rel=1e-3)
+    assert budget.share("Ampere", "half", 100.0, 10.0) == pytest.approx(0.1, rel=1e-3)
+    assert budget.share("Ampere", "half", 100.0, None) == budget.share("Unheard of", "half", 100.0, 10.0) == 1.0
+    assert watts_of(round_card(tdp_w=None)) is None
+    assert watts_of(round_card(tdp_w=None, power_limited=True)) == SLOT_W
+
+
+def test_images_with_channels_first_cost_convolutions_on_tensor_cores_more_unless_a_compiler_reorders_them() -> None:
+    known = plain_constants(channels_first=1.5)
+    asked = workload("cnn-32x32x3-64x6-k3-bn-max-10", mode="infer")
+    half = GPU.model_copy(update={"precision": "mixed_float16"})
+
+    def device_ms(target: Target, channels_first: bool) -> tuple[float, float]:
+        table = step_table(asked, target, 64, "fused")
+        every = device_time(round_card(), target, table, known, channels_first=channels_first)
+        factors = reordering(round_card(), target.precision, table, known, channels_first)
+        return every.total_ms, float(factors.max())
+
+    last, first = device_ms(half, False), device_ms(half, True)
+    assert (last[1], first[1]) == (1.0, 1.5)
+    assert last[0] < first[0] < 1.5 * last[0]
+    assert device_ms(GPU, True) == device_ms(GPU, False)  # no tensor cores
+    compiled = half.model_copy(update={"execution": "xla"})
+    assert device_ms(compiled, True)[0] == device_ms(compiled, False)[0]
 
 
 def test_numpy_batches_come_no_faster_than_keras_hands_them_over() -> None:
