@@ -3,10 +3,10 @@
 All of them run batch normalisation, the loss and the optimizer as single kernels (``build="fused"``), on servers;
 transformers in TensorFlow graphs are an exception (:func:`_build`; a rule made after the first errors had been seen).
 NVIDIA's TensorFlow scripts prefetch on the host alone, so that each step copies its batch (``fed``); the others draw
-samples on the card or copy ahead of the step. None has attention in one kernel. What the files leave open is taken from
-the suites' own scripts, as the comments say. Every rule that leaves rows out was stated before any error of a model was
-seen, and none uses a model, with one exception: :data:`HALF_AS_FAST` came after the first errors. ``python -m
-benchmarks.evidence.vendor_networks`` counts them.
+samples on the card or copy ahead of the step. None has attention in one kernel (a rule made after errors had been
+seen). What the files leave open is taken from the suites' own scripts, as the comments say. Every rule that leaves rows
+out was stated before any error of a model was seen, and none uses a model, with one exception: :data:`HALF_AS_FAST`
+came after the first errors. ``python -m benchmarks.evidence.vendor_networks`` counts them.
 """
 
 from __future__ import annotations
