@@ -57,6 +57,12 @@ REFUSED = {"multi_input", "gan"}
 """Scripts whose network a sweep does not measure even with --rerun, but the sentence says why."""
 
 
+@pytest.fixture(autouse=True)
+def usual_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let scripts have the backend that they name, else TensorFlow, whatever the shell or an earlier test has set."""
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+
+
 def captured(path: Path, out: Path, stop_after: int = 0, python: str = sys.executable) -> Capture:
     """Run a script under the watch to its end."""
     script = Script(path=str(path), python=python, folder=str(path.parent))
