@@ -252,7 +252,7 @@ def predict_rows(
         c = c + evidence.depth[at] * fitted.old_depth_ns * NS
         m = bandwidth_time(spec, table, constants)
         spacing = spec.launch_us * MS_PER_US * table.kernels
-        order = reordering(spec, precision, table, constants, evidence.channels_first[row])  # type: ignore[arg-type]
+        order = reordering(spec, precision, table, constants, evidence.reordered[row])  # type: ignore[arg-type]
         total = spacing + order * joined(c, m, overlaps[table.kind])
         for summed, part in ((launch, spacing), (arithmetic, c), (bandwidth, m), (device, total)):
             summed += np.bincount(row, part * evidence.times[at], size)

@@ -96,8 +96,8 @@ def modelled_steps(*, named: bool) -> list[Step]:
 
 def modelled(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Figures:
     """Return the step as a user is given it, with the conditions named or not."""
-    named_not = Conditions(fed=row.conditions.fed, build="unnamed", under_fit=row.conditions.under_fit)
-    conditions = row.conditions if named else named_not
+    unnamed = Conditions(fed=row.conditions.fed, build="unnamed", under_fit=row.conditions.under_fit)
+    conditions = row.conditions if named else unnamed
     execution = expected(row.workload.network, row.conditions.as_built(row.target)).execution
     costs = costs_of_kind(row.host if named else "unnamed", execution)
     (point,) = card_curve(spec, Modelling(row.workload, row.target, costs, conditions), (row.batch,)).points

@@ -47,6 +47,14 @@ def test_compiled_rows_run_compiled_and_eager_ones_eagerly_in_a_fused_build() ->
 
 
 @needs_files
+def test_images_come_as_the_source_says_and_attention_is_one_kernel_where_its_software_has_one() -> None:
+    timm = [row for row in recent_networks.recent_rows() if row.source == "huggingface/pytorch-image-models"]
+    assert 0 < sum(row.conditions.channels_first for row in timm) < len(timm)
+    assert {row.conditions.separate_attention for row in timm} == {False, True}
+    lambdal = [row for row in recent_networks.recent_rows() if row.source == "lambdal/deeplearning-benchmark"]
+    assert all(row.conditions.separate_attention and not row.conditions.channels_first for row in lambdal)
+
+
 def test_what_is_left_out_is_counted_by_rule() -> None:
     left = Counter()
     for each in recent_networks.recent_left_out():

@@ -29,11 +29,22 @@ from benchmarks.hardware_classes import (
     spreads,
     without_own_fold,
 )
-from benchmarks.hardware_fit import MachineHost, _line, robust_least_squares
+from benchmarks.hardware_fit import (
+    LEAST_OF,
+    PARAMETERS,
+    MachineHost,
+    _line,
+    fitted_of,
+    predict_rows,
+    prepare,
+    robust_least_squares,
+)
 from core.hardware.constants import KINDS
-from core.hardware.host import Conditions
+from core.hardware.host import Conditions, HostOverhead
 from core.hardware.interval import FEED_SPREAD
+from core.hardware.model import predict
 from core.hardware.work import OpTable, ops_of, step_table
+from core.workload.spec import Execution, Target
 from simulated.hardware import GPU, plain_constants, round_card, workload
 
 
@@ -219,6 +230,39 @@ def test_a_network_as_evidence_has_the_operations_that_the_model_predicts_it_by(
     for name in ("kernels", "flops", "bytes"):
         assert float(found.times @ getattr(found.ops, name)) == pytest.approx(float(getattr(table, name).sum()))
     assert {f.name for f in fields(OpTable)} == set(vars(found.ops))
+
+
+@pytest.mark.parametrize("execution", ["eager", "graph", "xla"])
+@pytest.mark.parametrize("channels_first", [False, True])
+def test_the_fit_predicts_a_network_as_the_model_does(execution: Execution, channels_first: bool) -> None:
+    asked, card = workload("cnn-32x32x3-64x6-k3-bn-max-10"), round_card(tdp_w=40.0)
+    target = Target(device="gpu:0", precision="mixed_float16", execution=execution)
+    conditions = Conditions(fed=True, build="fused", channels_first=channels_first)
+    row = NetworkRow("a table", "one machine", "cnn", "Round", asked, target, conditions, "server", 32, 10.0)
+    values = {name: start for name, (start, _, _) in PARAMETERS.items()}
+    fitted = fitted_of(values.values())
+    evidence = of_networks([row], {"Round": card}, fitted.constants)
+    (step_ms,) = predict_rows(prepare(evidence), {"Round": card}, {}, fitted).step_ms
+    costs = fitted.hosts["kind:server"]
+    host = HostOverhead(
+        per_op_us=1e3 * costs.op_ms, xla_call_us=1e3 * costs.xla_ms, eager_op_us=1e3 * costs.eager_ms,
+        step_us=1e3 * costs.step_ms, label="assumed",
+    )  # fmt: skip
+    assert step_ms == pytest.approx(predict(card, asked, target, 32, host, fitted.constants, conditions).step_ms)
+
+
+def test_a_generation_is_fitted_as_a_share_of_the_one_before_and_power_by_process() -> None:
+    values = {name: start for name, (start, _, _) in PARAMETERS.items()}
+    changed = {"generation Ampere dense": 1.1, "generation Ada dense": 1.2, "generation Turing dense": 0.5}
+    made = fitted_of((values | changed | {"power 5 nm": 7.0}).values()).constants
+    dense = {name: each.dense for name, each in made.generations.items()}
+    assert dense["Turing"] == LEAST_OF["dense"]
+    assert dense["Ampere"] == pytest.approx(0.75 * 1.1)
+    assert dense["Ada"] == dense["Blackwell"] == pytest.approx(0.75 * 1.1 * 1.2)
+    assert dense["Hopper"] == dense["Ampere, HBM"] == 1.0
+    watts = made.power.watts_per_tflop
+    assert watts["Ada"] == watts["Hopper"] == watts["Blackwell, HBM"] == 7.0
+    assert watts["Pascal"] == values["power 16 nm"]
 
 
 def test_the_fit_finds_known_constants_despite_outliers_and_a_hosts_line() -> None:

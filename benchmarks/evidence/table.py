@@ -13,7 +13,7 @@ from benchmarks.evidence.operations import Column, Points
 from benchmarks.evidence.rows import NetworkRow
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import KINDS, Constants
-from core.hardware.model import attends_in_one_kernel, runs_as, transfer_time
+from core.hardware.model import attends_in_one_kernel, is_reordered, runs_as, transfer_time
 from core.hardware.work import OpTable, step_table
 from core.workload.spec import Precision
 
@@ -41,7 +41,7 @@ class Evidence:
     eager: NDArray[np.bool_]
     fused: NDArray[np.bool_]
     under_fit: NDArray[np.bool_]
-    channels_first: NDArray[np.bool_]
+    reordered: NDArray[np.bool_]
     batch: Array
     measured_ms: Array
     transfer_ms: Array
@@ -95,8 +95,7 @@ def of_points(points: Points) -> Evidence:
     half = any(column.peak == "half" for column in points.columns)
     depths = [np.zeros(size) if c.depth is None else c.depth[:, 0] for c in points.columns]
     steps: dict[str, Any] = {
-        name: np.zeros(size, dtype=bool)
-        for name in ("compiled", "eager", "fused", "under_fit", "channels_first", "bound")
+        name: np.zeros(size, dtype=bool) for name in ("compiled", "eager", "fused", "under_fit", "reordered", "bound")
     }
     steps |= {name: np.full(size, getattr(points, name)) for name in ("source", "family", "phase")}
     names = ("gpu", "machine", "batch", "measured_ms", "host_ops", "tiny")
@@ -149,7 +148,7 @@ def _of_network(row: NetworkRow, spec: GpuSpec, constants: Constants) -> Evidenc
         "eager": target.execution == "eager",
         "fused": row.conditions.build == "fused",
         "under_fit": row.conditions.under_fit,
-        "channels_first": row.conditions.channels_first and target.execution != "xla",
+        "reordered": is_reordered(target, row.conditions),
         "batch": float(row.batch),
         "measured_ms": row.step_ms,
         "transfer_ms": fed,

@@ -75,7 +75,7 @@ def predict(
     """Compute the step time of ``workload`` on the card at ``batch`` samples, with its parts."""
     target = runs_as(workload, target, conditions.build)
     table = step_table(workload, target, batch, conditions.build, attends_in_one_kernel(spec, conditions))
-    device = device_time(spec, target, table, constants, channels_first=conditions.channels_first)
+    device = device_time(spec, target, table, constants, reordered=is_reordered(target, conditions))
     step_us = host.step_us + (host.fit_us if conditions.under_fit else 0.0)
     base_ms = step_us * _MS_PER_US / target.steps_per_execution
     host_ms = host_time(target, table, host, constants, conditions.build)
@@ -106,6 +106,11 @@ def attends_in_one_kernel(spec: GpuSpec, conditions: Conditions) -> bool:
     return in_build and spec.architecture in FLASH_ARCHITECTURES
 
 
+def is_reordered(target: Target, conditions: Conditions) -> bool:
+    """Check that images come with their channels first, and that no compiler reorders them once for all."""
+    return conditions.channels_first and target.execution != "xla"
+
+
 def joined(first: Times, second: Times, exponent: float | Floats) -> Times:
     """Return (one^q + other^q)^(1/q): two parts that overlap, at least the larger of them and at most their sum."""
     return (first**exponent + second**exponent) ** (1 / exponent)  # type: ignore[return-value]
@@ -128,13 +133,13 @@ def host_time(
 
 
 def device_time(
-    spec: GpuSpec, target: Target, table: OpTable, constants: Constants, *, channels_first: bool = False
+    spec: GpuSpec, target: Target, table: OpTable, constants: Constants, *, reordered: bool = False
 ) -> DeviceTime:
     """Return the time that the card takes for the operations, one after the other."""
     launch = spec.launch_us * table.kernels * _MS_PER_US
     arithmetic = arithmetic_time(spec, target.precision, table, constants)
     bandwidth = bandwidth_time(spec, table, constants)
-    order = reordering(spec, target.precision, table, constants, channels_first and target.execution != "xla")
+    order = reordering(spec, target.precision, table, constants, reordered)
     total = launch + order * joined(arithmetic, bandwidth, constants.overlaps[table.kind])
     return DeviceTime(*(float(part.sum()) for part in (launch, arithmetic, bandwidth, total)))
 
@@ -158,14 +163,14 @@ def arithmetic_time(spec: GpuSpec, precision: Precision, table: OpTable, constan
 
 
 def reordering(
-    spec: GpuSpec, precision: Precision, table: OpTable, constants: Constants, channels_first: bool | NDArray[np.bool_]
+    spec: GpuSpec, precision: Precision, table: OpTable, constants: Constants, reordered: bool | NDArray[np.bool_]
 ) -> Floats:
-    """Return the factor on each operation where images come with their channels first and no compiler reorders them.
+    """Return the factor on the time of each operation where images are reordered at every convolution.
 
     Tensor cores multiply with channels last, so that cuDNN copies what its convolutions read and write.
     """
     on_cores = table.tensor & IS_REORDERED[table.kind] & bool(_tensor_peaks(spec, precision))
-    return np.where(on_cores & channels_first, constants.channels_first, 1.0)
+    return np.where(on_cores & reordered, constants.channels_first, 1.0)
 
 
 def _tensor_peaks(spec: GpuSpec, precision: Precision) -> tuple[Peak, ...]:

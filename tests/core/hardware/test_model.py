@@ -15,6 +15,7 @@ from core.hardware.model import (
     bandwidth_time,
     device_time,
     host_time,
+    is_reordered,
     joined,
     modelled_as,
     peaks_of,
@@ -340,9 +341,10 @@ def test_images_with_channels_first_cost_convolutions_on_tensor_cores_more_unles
     half = GPU.model_copy(update={"precision": "mixed_float16"})
 
     def device_ms(target: Target, channels_first: bool) -> tuple[float, float]:
+        reordered = is_reordered(target, Conditions(channels_first=channels_first))
         table = step_table(asked, target, 64, "fused")
-        every = device_time(round_card(), target, table, known, channels_first=channels_first)
-        factors = reordering(round_card(), target.precision, table, known, channels_first)
+        every = device_time(round_card(), target, table, known, reordered=reordered)
+        factors = reordering(round_card(), target.precision, table, known, reordered)
         return every.total_ms, float(factors.max())
 
     last, first = device_ms(half, False), device_ms(half, True)
