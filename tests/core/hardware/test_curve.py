@@ -17,10 +17,11 @@ from core.hardware.curve import (
     card_curve,
     card_share,
     credibility,
+    host_part,
     recordings_of,
 )
 from core.hardware.host import USUAL, Conditions, HostCosts, Modelling
-from core.hardware.interval import Modelled, Withheld, errors, modelled_step
+from core.hardware.interval import FEED_SPREAD, Modelled, Withheld, errors, modelled_step
 from core.networks.families import network_from_name
 from core.rounds.answer.answer import CellStats
 from core.workload.spec import Pipeline, Target, Workload
@@ -201,11 +202,17 @@ def test_what_fit_costs_widens_the_interval_of_steps_under_fit_alone():
 def test_an_interval_is_wider_by_a_factor_under_fit_and_by_the_copy_where_batches_are_fed():
     costs = make_costs()
 
-    (fed,) = card_curve(CARD, Modelling(HERE, GPU, costs, Conditions(fed=True)), (65_536,)).known
-    assert isinstance(fed, Modelled)
-    assert fed.parts.transfer_ms > 0.8 * fed.step_ms
-    assert fed.high_ms > 1.4 * fed.step_ms
-    assert fed.low_ms < 0.75 * fed.step_ms
+    how = Modelling(HERE, GPU, costs, Conditions(fed=True))
+    (fed,), without = card_curve(CARD, how, (4096,)).known, modelled_step(CARD, how, 4096)
+    assert isinstance(without, Modelled)
+    less, more = host_part(CARD, how, 4096)
+    slower = without.parts.transfer_ms * (FEED_SPREAD - 1) / without.step_ms
+    faster = without.parts.transfer_ms * (1 - 1 / FEED_SPREAD) / without.step_ms
+    assert slower > 0.2
+    up = math.hypot(math.log(without.high_ms / without.step_ms), more, math.log(1 + slower))
+    down = math.hypot(math.log(without.step_ms / without.low_ms), less, math.log(1 - faster))
+    assert math.log(fed.high_ms / fed.step_ms) == pytest.approx(up)
+    assert math.log(fed.step_ms / fed.low_ms) == pytest.approx(down)
     free = replace(
         costs,
         fit=replace(costs.fit, us=0.0, low_us=None, high_us=None),
