@@ -1,15 +1,20 @@
 """Breakeven's dashboard: `streamlit run app.py`. Its routes, and the rule for framing by other pages."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
+from uvicorn import Server
 
 from core.ui import news, preload
 from core.ui.framing import FrameRules
+
+GRACE_S = 2
+"""Time for open connections at the end of the server."""
 
 
 @asynccontextmanager
@@ -18,9 +23,21 @@ async def until_the_end(_: App) -> AsyncIterator[None]:
 
     The signal then ends the process.
     """
+    _limit_grace()
     preload.begin()
     yield
     await asyncio.to_thread(st.cache_resource.clear)  # clearing the cache closes the engine (core.ui.registry)
+
+
+def _limit_grace() -> None:
+    """Have the server end though a connection stays open.
+
+    Uvicorn waits without a limit, also for one that it accepted while it closed the others, which a tab opens when its
+    page has just been drawn; `streamlit run` has no option for it.
+    """
+    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    if isinstance(server, Server):
+        server.config.timeout_graceful_shutdown = GRACE_S
 
 
 app = App("dashboard.py", lifespan=until_the_end, routes=news.ROUTES, middleware=[Middleware(FrameRules)])

@@ -2,6 +2,7 @@
 
 import email
 import os
+import socket
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import streamlit
 from hatchling import build
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -170,3 +172,20 @@ def test_an_installed_dashboard_serves_with_our_settings(installed: Path, tmp_pa
         server.terminate()
         server.wait(PATIENCE_S)
         log.close()
+
+
+def test_a_server_ends_though_a_browser_has_stopped_loading(tmp_path: Path) -> None:
+    chunks = (Path(streamlit.__file__).parent / "static" / "static" / "js").iterdir()
+    largest = max(chunks, key=lambda path: path.stat().st_size)  # more than the system buffers
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", "--server.port"]
+    with (tmp_path / "server.log").open("wb") as log:
+        server = subprocess.Popen([*command, str(port := free_port())], cwd=ROOT, stdout=log, stderr=log)
+        answer(server, f"http://127.0.0.1:{port}/_stcore/health")
+        with socket.socket() as browser:
+            browser.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            browser.connect(("127.0.0.1", port))
+            browser.sendall(f"GET /static/js/{largest.name} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            assert browser.recv(12) == b"HTTP/1.1 200"
+            server.terminate()
+            server.wait(PATIENCE_S)
+    assert b"Traceback" not in (tmp_path / "server.log").read_bytes()

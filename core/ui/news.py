@@ -53,16 +53,18 @@ async def answer(socket: WebSocket) -> None:
         return woken.is_set() or (seen != "" and state(jobs) != seen)
 
     left = asyncio.ensure_future(socket.receive())  # a browser sends nothing before it disconnects
+    left.add_done_callback(lambda _: woken.set())
     try:
         with jobs.pauses.waiting(wake, changes=seen != "", pauses=pauses):
             while not is_news() and not left.done():
-                waiting = asyncio.ensure_future(woken.wait())
-                await asyncio.wait({waiting, left}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), LOOK_S)
         if not left.done():
             with suppress(WebSocketDisconnect, RuntimeError):  # it has disconnected meanwhile
                 await socket.send_text(NEWS)
                 await socket.close()
+    except asyncio.CancelledError:
+        return  # the server ends, and does not log it as a fault
     finally:
         left.cancel()
 

@@ -55,8 +55,15 @@ class Browser:
         self.sent: list[str] = []
         self._leaves = threading.Event()
         self.query_params = {"seen": seen, "pauses": str(int(pauses))}
-        self._thread = threading.Thread(target=lambda: asyncio.run(news.answer(self)))  # type: ignore[arg-type]
+        self._loop = asyncio.new_event_loop()
+        self._answer = self._loop.create_task(news.answer(self))  # type: ignore[arg-type]
+        self._thread = threading.Thread(target=self._run)
         self._thread.start()
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._answer)
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
 
     async def accept(self) -> None:
         pass
@@ -80,6 +87,10 @@ class Browser:
 
     def leave(self) -> None:
         self._leaves.set()
+
+    def lose_the_server(self) -> None:
+        """Cancel the answer, as a server that ends does."""
+        self._loop.call_soon_threadsafe(self._answer.cancel)
 
 
 @pytest.fixture
@@ -136,4 +147,13 @@ def test_a_closed_tab_is_forgotten(served: Any) -> None:
     waits(lambda: served.jobs.pauses.watched == 1)
     browser.leave()
     assert browser.told() == []
+    assert served.jobs.pauses.watched == 0
+
+
+def test_an_answer_that_the_server_cancels_at_its_end_is_no_fault(served: Any) -> None:
+    browser = Browser("", pauses=True)
+    waits(lambda: served.jobs.pauses.watched == 1)
+    browser.lose_the_server()
+    assert browser.told() == []
+    assert not browser._answer.cancelled()
     assert served.jobs.pauses.watched == 0
