@@ -62,6 +62,12 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse a machine that is held as soon as asked, for a test that holds it throughout."""
+    monkeypatch.setattr("core.machine.lock.PROBE_PATIENCE_S", 0.02)
+
+
 @pytest.fixture(autouse=True)
 def no_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide real cards, since an unusable one would have plans refused that simulated workers measure."""

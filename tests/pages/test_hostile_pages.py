@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 from core.hardware.catalogue import FILE_NAME, CardPrice, OwnCard, add_own
 from core.store import StoreError
 from core.studies.progress import Progress
+from core.studies.registry import kinds
 from core.ui import frame, menu
 from core.ui.css import IN_GROUP, STYLE
 from core.ui.history import page as history
@@ -24,12 +25,10 @@ from core.ui.study_page import HTML as TICKER
 from simulated.pages import ended, keep, open_page, running, sweeping
 from tests.support import study_pages
 from tests.support.hostile import ACTING, HOSTILE, MARKUP
-from tests.support.hostile_records import hostile_records, mark, texts_of
+from tests.support.hostile_records import hostile_records, hostile_run, mark, texts_of
 
 pytestmark = pytest.mark.pages
 
-RECORDS, FILLER = hostile_records()
-RUN = RECORDS["sweep"]
 TEXT_ONLY = {"options", "default", "id", "form_id", "page", "query_string", "alt", "columns", "config", "url", "value",
              "file_name", "element_id", "page_script_hash", "language", "user_key"}  # fmt: skip
 """Fields of elements that no browser takes for Markdown."""
@@ -106,8 +105,8 @@ def all_open(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def stored(engine: Any) -> Any:
     """Store every hostile record."""
-    keep(engine.store, RUN)
-    for kind, record in RECORDS.items():
+    keep(engine.store, hostile_run())
+    for kind, record in hostile_records()[0].items():
         if kind != "sweep":
             study_pages.keep(engine, kind, record, f"20260105-{kind}")
     return engine
@@ -124,24 +123,25 @@ def hostile_card(**more: Any) -> OwnCard:
 @pytest.mark.usefixtures("this_machine", "stored")
 def test_the_pages_show_it_as_text_and_most_of_it_somewhere() -> None:
     """Check that pages show the text, since otherwise nothing would have been tested."""
-    said = {page: check(open_page(page, run=RUN.id)) for page in menu.pages()}
-    dull = [page for page, text in said.items() if not any(mark(field) in text for field in FILLER.filled)]
+    filled = hostile_records()[1].filled
+    said = {page: check(open_page(page, run=hostile_run().id)) for page in menu.pages()}
+    dull = [page for page, text in said.items() if not any(mark(field) in text for field in filled)]
     assert dull == []
-    assert sum(mark(field) in "".join(said.values()) for field in FILLER.filled) >= 25
+    assert sum(mark(field) in "".join(said.values()) for field in filled) >= 25
 
 
 @pytest.mark.usefixtures("this_machine", "stored")
-@pytest.mark.parametrize("row", range(len(RECORDS)))
+@pytest.mark.parametrize("row", range(len(kinds())))
 def test_a_row_of_the_history_shows_it_as_text(row: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "_selected_rows", lambda _: [row])
     assert "evil" in check(open_page("history"))
 
 
 def test_two_runs_are_compared_as_text(engine: Any) -> None:
-    ids = [
-        keep(engine.store, RUN.model_copy(update={"id": f"20260105-run{number}", "name": f"{number} {HOSTILE[:150]}"}))
-        for number in (1, 2)
-    ]
+    ids = []
+    for number in (1, 2):
+        changes = {"id": f"20260105-run{number}", "name": f"{number} {HOSTILE[:150]}"}
+        ids.append(keep(engine.store, hostile_run().model_copy(update=changes)))
     engine.store.tag(ids, add=[HOSTILE[:40]])
     assert mark("Run.target_names") in check(open_page("history", compare=",".join(ids)))
     engine.store.delete(*ids)
@@ -165,7 +165,7 @@ def test_two_runs_are_compared_as_text(engine: Any) -> None:
 @pytest.mark.usefixtures("this_machine", "stored")
 def test_a_page_shows_its_address_as_text(page: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame, "folded", lambda _: None)
-    check(open_page(page, **({"run": RUN.id} | {name: f"{MARKUP[0]} {HOSTILE}"})))
+    check(open_page(page, **({"run": hostile_run().id} | {name: f"{MARKUP[0]} {HOSTILE}"})))
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_a_page_shows_what_happens_as_text(page: str, state: str, engine: Any, m
         elif state == "failed":
             engine.jobs.show(ended(kind, HOSTILE, error=HOSTILE))
     if state == "running":
-        engine.jobs.show(sweeping(RUN) if page in ("start", "sweep") else running(page, HOSTILE, at))
+        engine.jobs.show(sweeping(hostile_run()) if page in ("start", "sweep") else running(page, HOSTILE, at))
     if state == "unavailable":
         monkeypatch.setattr(engine.store, "summaries", failing)
-    shown = open_page(page, run=RUN.id)
+    shown = open_page(page, run=hostile_run().id)
     if state == "refused":
         engine.jobs.refusal = HOSTILE
         for button in [button for button in shown.button if str(button.key).startswith("measure_")]:
@@ -204,4 +204,4 @@ def failing(*_: object, **__: object) -> None:
 @pytest.mark.usefixtures("this_machine", "stored")
 def test_a_card_of_ones_own_is_shown_as_text(data_dir: Path) -> None:
     add_own(data_dir / FILE_NAME, (hostile_card(),))
-    assert "evil" in check(open_page("hardware", run=RUN.id, gpus="Ours"))
+    assert "evil" in check(open_page("hardware", run=hostile_run().id, gpus="Ours"))

@@ -54,6 +54,7 @@ def shown(engine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     engine.store.close()
 
 
+@pytest.mark.pages
 @pytest.mark.usefixtures("shown", "this_machine")
 @pytest.mark.parametrize("page", [*PAGES, "sweep", "start", ""])
 def test_a_page_has_nothing_that_writes_and_says_so_once(page: str) -> None:

@@ -44,6 +44,7 @@ def test_a_study_without_a_page_of_its_own_has_no_link_and_can_be_cancelled(engi
     assert not at.button(key="running-cancel").disabled
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("page", [page for page in menu.pages() if page != "frontier"])
 def test_what_is_measured_stands_above_every_page_with_its_time_its_page_and_cancel(engine: Any, page: str) -> None:
     engine.jobs.show(running("frontier", TITLE))
@@ -55,6 +56,7 @@ def test_what_is_measured_stands_above_every_page_with_its_time_its_page_and_can
     assert engine.jobs.cancelled == 1
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize(("kind", "page"), DRAWN)
 def test_a_page_that_shows_it_anyway_has_it_once(engine: Any, kind: str, page: str) -> None:
     if kind != "sweep":  # which is shown with its record

@@ -47,6 +47,7 @@ def test_a_run_s_panel(url: str, said: str) -> None:
     says(at, said)
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize(
     ("page", "column"),
     [("frontier", "setting_depth"), ("pipeline", "step_ms"), ("diagnosis", "gain"), ("batch", "step_ms_value"),

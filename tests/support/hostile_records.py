@@ -231,6 +231,12 @@ def hostile_records(keys: bool = False) -> tuple[dict[str, Any], Filler]:
     return {name: filler.fill(record) for name, record in plain_records().items()}, filler
 
 
+def hostile_run() -> Run:
+    """Return the run of :func:`hostile_records`."""
+    run: Run = hostile_records()[0]["sweep"]
+    return run
+
+
 def texts_of(value: Any) -> Iterator[str]:
     """Yield every text within data of any depth."""
     if isinstance(value, str):

@@ -80,7 +80,8 @@ class Attempts:
 
     def step_ms(self, target: int, batch: int, default_ms: float = 1.0) -> float:
         """Return the usual step time of a cell's newest blocks."""
-        return self._targets[target].step_ms.get(batch, default_ms)
+        newest_ms = self._targets[target].newest_ms.get(batch)
+        return median_low(newest_ms) if newest_ms else default_ms
 
     def expected_block_s(self, target: int, batch: int) -> float:
         """Return the expected seconds of a block of the cell."""

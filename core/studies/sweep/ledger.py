@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from statistics import geometric_mean
 
 from core.base.evidence import Outcome, Process, Setup, Status, Warning
@@ -21,10 +21,12 @@ class Ledger:
         self._recorder = recorder
         self._processes: list[Process] = list(run.processes)
         self._setups: list[Setup] = list(run.setups)
-        self._calibrated: dict[tuple[int, int], int] = {}
+        self._calibrated: dict[int, dict[int, int]] = defaultdict(dict)
+        """Steps of a block by batch and target."""
         for setup in run.setups:
-            self._calibrated.setdefault((setup.target, setup.batch), setup.steps_per_block)
+            self._calibrated[setup.batch].setdefault(setup.target, setup.steps_per_block)
         self._rounds: list[Round] = list(run.rounds)
+        self.next_pass = 0
         self._at: Counter[int] = Counter()
         self._starts: dict[tuple[int, int], set[int]] = {}
         self._counts: Counter[tuple[int, int]] = Counter()
@@ -48,7 +50,7 @@ class Ledger:
                 self._processes.append(record)
             elif isinstance(record, Setup):
                 self._setups.append(record)
-                self._calibrated.setdefault((record.target, record.batch), record.steps_per_block)
+                self._calibrated[record.batch].setdefault(record.target, record.steps_per_block)
             elif isinstance(record, Round):
                 self._rounds.append(record)
                 self._count(record)
@@ -67,6 +69,7 @@ class Ledger:
         self._frozen = None
 
     def _count(self, item: Round) -> None:
+        self.next_pass = max(self.next_pass, item.pass_index + 1)
         self._at[item.batch] += 1
         for block in item.blocks:
             self._counts[block.target, item.batch] += 1
@@ -106,13 +109,9 @@ class Ledger:
     def next_process(self) -> int:
         return 1 + max((p.index for p in self._processes), default=-1)
 
-    @property
-    def next_pass(self) -> int:
-        return 1 + max((r.pass_index for r in self._rounds), default=-1)
-
     def steps_per_block(self, target: int, batch: int) -> int | None:
         """Return the steps that an earlier process calibrated for this cell, so that blocks stay comparable."""
-        return self._calibrated.get((target, batch))
+        return self._calibrated[batch].get(target)
 
     def block_steps(self, target: int, batch: int) -> int:
         """Return the steps of a block: the geometric mean over the targets whose own blocks have about as many.
@@ -120,8 +119,8 @@ class Ledger:
         The cost of waking and synchronising is shared by the steps of a block, so equal targets differed by 15 % in
         blocks of one and of three steps at batch 1 (measured: benchmarks/busy.py).
         """
-        own = self._calibrated.get((target, batch), 1)
-        every = [steps for (_, of), steps in self._calibrated.items() if of == batch]
+        own = self._calibrated[batch].get(target, 1)
+        every = self._calibrated[batch].values()
         alike = [steps for steps in every if max(steps / own, own / steps) <= ALIKE]
         return round(geometric_mean(alike)) if alike else own
 

@@ -245,6 +245,7 @@ def test_points_and_other_files_are_no_baseline(cli: Command, tmp_path: Path) ->
     assert "nowhere.json" in refused(cli("check", tmp_path / "nowhere.json"))
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_a_busy_machine_is_no_slowdown(cli: Command, baseline: Path) -> None:
     with machine_lock("something else"):
         status, out, err = cli("check", baseline)

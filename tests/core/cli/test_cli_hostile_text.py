@@ -20,6 +20,7 @@ from core.cli.terminal import show, show_json
 from core.cli.trace import trace_data, trace_text
 from core.figures.style import literal
 from core.rounds.answer.analyse import analyse
+from core.rounds.run import Run
 from core.rounds.show.export import cells_csv, rounds_csv, run_json
 from core.rounds.show.imports import read_run
 from core.rounds.show.report import html_report, markdown_report
@@ -30,7 +31,7 @@ from core.studies.registry import kinds
 from core.traces.record import TraceReport
 from simulated.commands import Command, refused
 from tests.support.hostile import ACTING, FORGED, HOSTILE, MARKUP, SHORT
-from tests.support.hostile_records import KEYS, hostile_records, mark, plain_records, text_fields, texts_of
+from tests.support.hostile_records import KEYS, hostile_records, hostile_run, mark, plain_records, text_fields, texts_of
 
 REFUSED = {
     "Run.id", "Target.device", "FrontierPlan.family", "FrontierPlan.sizes", "MachinePrice.currency",
@@ -39,21 +40,24 @@ REFUSED = {
 }  # fmt: skip
 """Fields that accept only names of this program, a unit or a day, and the values used instead."""
 ACTING_IN_LINES = set(ACTING) - {"\n"}
-RECORDS, FILLER = hostile_records()
-RUN = RECORDS["sweep"]
-IMPORTED = RUN.model_copy(update={"warnings": tuple(w.model_copy(update={"code": SHORT}) for w in RUN.warnings)})
-"""A run with texts as long as a file's may be."""
+
+
+def imported() -> Run:
+    """Return a run with texts as long as a file's may be."""
+    run = hostile_run()
+    return run.model_copy(update={"warnings": tuple(w.model_copy(update={"code": SHORT}) for w in run.warnings)})
 
 
 def test_every_field_for_text_was_filled_or_refuses_it() -> None:
     """Check the coverage of fields, on which every other test here rests."""
     _, everything = hostile_records(keys=True)
+    records, filler = hostile_records()
     assert text_fields() == set(everything.filled) | set(everything.refused)
     assert set(everything.refused) == REFUSED
-    assert set(FILLER.filled) == text_fields() - REFUSED - KEYS
-    assert len(FILLER.filled) >= 40
-    assert set(RECORDS) == set(kinds())
-    for record in RECORDS.values():
+    assert set(filler.filled) == text_fields() - REFUSED - KEYS
+    assert len(filler.filled) >= 40
+    assert set(records) == set(kinds())
+    for record in records.values():
         assert any(FORGED in text for text in texts_of(record.model_dump(mode="json")))
 
 
@@ -66,9 +70,9 @@ def printed(capfd: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("keys", [False, True], ids=["texts", "keys too"])
-@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("name", kinds())
 def test_a_command_prints_it_as_text(name: str, keys: bool, capfd: pytest.CaptureFixture[str]) -> None:
-    records, _ = hostile_records(keys)
+    records, filler = hostile_records(keys)
     kind, record, context = kinds()[name], records[name], Context(run=records["sweep"])
     try:
         answer = kind.answer(record, context)
@@ -80,28 +84,30 @@ def test_a_command_prints_it_as_text(name: str, keys: bool, capfd: pytest.Captur
     show(text)
     said = printed(capfd)
     if not keys:
-        assert any(mark(field) in said for field in FILLER.filled)
+        assert any(mark(field) in said for field in filler.filled)
     show_json(data)
     assert json.loads(printed(capfd)) == json.loads(json.dumps(data))
 
 
 def test_traces_and_batches_are_printed_as_text(capfd: pytest.CaptureFixture[str]) -> None:
-    traced = RUN.traces[0]
+    run = hostile_run()
+    traced = run.traces[0]
     report = TraceReport(devices=(traced.device,), host_ops=traced.host_ops, retraces=2, notes=(HOSTILE,))
     show(trace_text(report, HOSTILE))
     assert printed(capfd).count("=1+1 ?[31mred") >= 4  # file, kernels, operations, note
     show_json(trace_data(HOSTILE, report))
     printed(capfd)
-    answer = batch_answer(RUN, analyse(RUN), RECORDS["noise"], {}, (), None)
-    show(batch_text(RUN, answer, RECORDS["noise"]))
+    noise = hostile_records()[0]["noise"]
+    answer = batch_answer(run, analyse(run), noise, {}, (), None)
+    show(batch_text(run, answer, noise))
     assert mark("Run.name") in printed(capfd)
-    show_json(batch_data(RUN, answer, RECORDS["noise"]))
+    show_json(batch_data(run, answer, noise))
     printed(capfd)
 
 
 def test_commands_over_a_file_print_it_as_text(cli: Command, tmp_path: Any) -> None:
     path = tmp_path / "run.json"
-    path.write_text(run_json(IMPORTED), encoding="utf-8")
+    path.write_text(run_json(imported()), encoding="utf-8")
     for arguments in (("verdict", path), ("verdict", path, "--json"), ("batch", path), ("batch", path, "--json"),
                       ("predict", "--gpu", "L4", "--against", path)):  # fmt: skip
         status, out, err = cli(*arguments)
@@ -141,9 +147,10 @@ def test_a_field_that_takes_no_such_text_is_refused_in_one_line(cli: Command, tm
 
 
 def test_a_stored_file_gives_back_the_text_as_it_was() -> None:
-    again = read_run(run_json(IMPORTED).encode(), "run.json")
-    assert (again.name, again.warnings, again.cells) == (IMPORTED.name, IMPORTED.warnings, IMPORTED.cells)
-    assert not set(run_json(RUN)) & ACTING_IN_LINES
+    run = imported()
+    again = read_run(run_json(run).encode(), "run.json")
+    assert (again.name, again.warnings, again.cells) == (run.name, run.warnings, run.cells)
+    assert not set(run_json(hostile_run())) & ACTING_IN_LINES
 
 
 WRAPPED = ("li", "tr", "td", "th", "text")
@@ -168,18 +175,19 @@ class Tags(HTMLParser):
 
 def test_a_report_shows_it_as_text() -> None:
     plain = plain_records()["sweep"]
-    ours, theirs = (Tags(html_report(run, analyse(run))) for run in (plain, RUN))
+    ours, theirs = (Tags(html_report(run, analyse(run))) for run in (plain, hostile_run()))
     kept = [tag for tag in theirs.found if tag[0] not in WRAPPED]
     assert kept == [tag for tag in ours.found if tag[0] not in WRAPPED]
     assert {tag for tag, _ in theirs.found} == {tag for tag, _ in ours.found}
     words = "".join(theirs.words)
     for field in ("Run.name", "Run.target_names", "Warning.text", "Cell.reason", "Environment.cpu", "Gpu.name"):
         assert mark(field) in words, field
-    assert not set(html_report(RUN, None)) & ACTING_IN_LINES
+    assert not set(html_report(hostile_run(), None)) & ACTING_IN_LINES
 
 
 def test_markdown_shows_it_as_text() -> None:
-    for run, answer in ((RUN, analyse(RUN)), (RUN, None)):
+    run = hostile_run()
+    for answer in (analyse(run), None):
         text = markdown_report(run, answer, "picture.svg")
         assert not set(text) & ACTING_IN_LINES
         assert not [line for line in text.splitlines() if line.lstrip().startswith(FORGED)]
@@ -193,7 +201,7 @@ def test_markdown_shows_it_as_text() -> None:
 
 @pytest.mark.parametrize("make", [rounds_csv, lambda run: cells_csv(run, analyse(run))], ids=["rounds", "cells"])
 def test_no_cell_of_a_csv_file_is_a_formula(make: Any) -> None:
-    cells = [cell for line in csv.reader(io.StringIO(make(RUN))) for cell in line]
+    cells = [cell for line in csv.reader(io.StringIO(make(hostile_run()))) for cell in line]
     assert any(mark("Run.target_names") in cell for cell in cells)
     texts = [cell for cell in cells if cell and not re.fullmatch(r"-?[\d.e-]+", cell)]
     assert not [cell for cell in texts if cell[0] in "=+-@\t\r\n＝＋－＠"]

@@ -90,6 +90,7 @@ def test_an_impossible_file_is_refused_before_anything_is_measured(cli: Command,
     assert "cannot be written" in refused(cli("selfcheck", "--out", tmp_path / "no" / "check.json"))
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_it_waits_for_nobody_who_measures(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     device = use(monkeypatch)
     with machine_lock("A sweep"):

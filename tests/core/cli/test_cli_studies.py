@@ -152,6 +152,7 @@ def test_a_study_under_nohup_goes_on_after_the_end_of_its_terminal(
     assert kept.status == "finished"
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_a_busy_machine_is_a_failure_with_a_sentence(cli: Command, name: str, tmp_path: Path) -> None:
     with machine_lock("something else"):
         status, out, err = cli(*COMMANDS[name], "--out", "out.json")
@@ -243,6 +244,7 @@ def test_a_full_store_costs_the_history_not_the_study(
         raise kind("The disk is full.")
 
     monkeypatch.setattr(store_queue, "LAST_WAIT_S", 0.1)
+    monkeypatch.setattr(store_queue, "WAIT_S", 0.1)
     monkeypatch.setattr(Store, "record" if name == "sweep" else "add_study", full)
     out, err = done(cli(*COMMANDS[name], "--out", "out.json"))
     assert out

@@ -155,6 +155,7 @@ def test_stopped_before_the_first_sweep_the_predictions_stay_in_the_file(
     assert Store().summaries("validation") == ()
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_a_busy_machine_is_a_failure(cli: Command, card: Card) -> None:
     with machine_lock("something else"):
         status, _, err = cli("validate")

@@ -41,7 +41,8 @@ def sampled(nvml: FakeNvml, times: int) -> int:
     return nvml.asked.count("nvmlDeviceGetPowerUsage")
 
 
-def test_a_block_is_sampled_and_its_cost_is_measured() -> None:
+def test_a_block_is_sampled_and_its_cost_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.machine.meter.EVERY_S", 0.05)
     nvml = FakeNvml([FakeCard(utilisation_pct=40, reasons=4)])
     with sampling(nvml) as sampler:
         assert not threads(), "nothing starts before a block"
@@ -71,7 +72,8 @@ def test_between_blocks_nothing_is_asked() -> None:
         assert len(nvml.asked) <= asked + 20, "no more than the sample that was under way"
 
 
-def test_an_answer_that_comes_late_is_not_the_next_blocks() -> None:
+def test_an_answer_that_comes_late_is_not_the_next_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.machine.meter.ENDING_S", 0.05)
     nvml, held, release = FakeNvml([FakeCard(utilisation_pct=99)]), threading.Event(), threading.Event()
 
     def hold(name: str) -> None:

@@ -53,6 +53,7 @@ def test_whoever_waits_learns_the_time_left_and_who_watches_the_progress() -> No
     assert left[0] == pytest.approx(50, abs=2)
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_one_measurement_at_a_time_unless_it_is_elsewhere() -> None:
     with machine_lock("Another"):
         with pytest.raises(Busy, match="Another"):

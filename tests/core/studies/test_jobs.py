@@ -143,6 +143,7 @@ def test_every_page_is_told_of_the_beginning_a_wish_to_stop_and_the_end(jobs: Jo
     assert told == [True, True, False]
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_a_study_runs_in_the_background_under_the_machines_lock(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
     held: list[bool] = []
 

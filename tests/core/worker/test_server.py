@@ -38,6 +38,8 @@ server.main()
 """
 Worker = Callable[[str], ProcessWorker]
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def worker_of(tmp_path: Path) -> Iterator[Worker]:

@@ -90,6 +90,7 @@ def test_a_poll_that_is_repeated_returns_the_same_records() -> None:
     assert pickle.loads(pickle.dumps(measuring.poll(0))) == measuring.poll(0)
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_it_waits_for_the_machine_and_says_who_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "BUSY_AGAIN_S", 0.01)
     with machine_lock("Another sweep"):
@@ -100,6 +101,7 @@ def test_it_waits_for_the_machine_and_says_who_has_it(monkeypatch: pytest.Monkey
     assert polled(measuring)[2].status == "finished"
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_a_wish_to_stop_ends_a_wait_at_once() -> None:
     with machine_lock("Another sweep"):
         measuring = started()
