@@ -30,10 +30,10 @@ async def until_the_end(_: App) -> AsyncIterator[None]:
 
 
 def _limit_grace() -> None:
-    """Have the server end though a connection stays open.
+    """Limit how long the server waits at its end for open connections.
 
-    Uvicorn waits without a limit, also for one that it accepted while it closed the others, which a tab opens when its
-    page has just been drawn; `streamlit run` has no option for it.
+    Uvicorn by default waits for ever, also for a connection that it accepts while it closes the others: a tab opens one
+    whenever its page has been redrawn. `streamlit run` has no option for the limit.
     """
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     if isinstance(server, Server):

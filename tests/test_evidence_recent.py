@@ -55,6 +55,7 @@ def test_images_come_as_the_source_says_and_attention_is_one_kernel_where_its_so
     assert all(row.conditions.separate_attention and not row.conditions.channels_first for row in lambdal)
 
 
+@needs_files
 def test_what_is_left_out_is_counted_by_rule() -> None:
     left = Counter()
     for each in recent_networks.recent_left_out():

@@ -180,12 +180,16 @@ def test_a_server_ends_though_a_browser_has_stopped_loading(tmp_path: Path) -> N
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", "--server.port"]
     with (tmp_path / "server.log").open("wb") as log:
         server = subprocess.Popen([*command, str(port := free_port())], cwd=ROOT, stdout=log, stderr=log)
-        answer(server, f"http://127.0.0.1:{port}/_stcore/health")
-        with socket.socket() as browser:
-            browser.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            browser.connect(("127.0.0.1", port))
-            browser.sendall(f"GET /static/js/{largest.name} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
-            assert browser.recv(12) == b"HTTP/1.1 200"
-            server.terminate()
-            server.wait(PATIENCE_S)
+        try:
+            answer(server, f"http://127.0.0.1:{port}/_stcore/health")
+            with socket.socket() as browser:
+                browser.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                browser.connect(("127.0.0.1", port))
+                request = f"GET /static/js/{largest.name} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+                browser.sendall(request.encode())
+                assert browser.recv(12) == b"HTTP/1.1 200"
+                server.terminate()
+                server.wait(PATIENCE_S)
+        finally:
+            server.kill()
     assert b"Traceback" not in (tmp_path / "server.log").read_bytes()

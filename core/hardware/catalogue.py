@@ -92,8 +92,8 @@ class _CardFacts(Frozen):
     multiprocessors, AMD's compute units, Apple's GPU cores. ``l2_mb``: the L2 cache that they share, in the megabytes
     of data sheets (2²⁰ bytes for caches, 5 % above 10⁶), without AMD's Infinity Cache. ``link_gb_s``: usable bandwidth
     from host to device. ``launch_us``: spacing of consecutive small kernels in a stream. ``power_limited``: the power
-    budget ``tdp_w`` keeps the card so far below its peak that errors on it are a class of their own.
-    Gigabytes are 10⁹ bytes.
+    budget ``tdp_w`` keeps the card so far below its peak that errors on it are a class of their own. Gigabytes are 10⁹
+    bytes.
     """
 
     name: Name

@@ -57,7 +57,7 @@ class Browser:
         self.query_params = {"seen": seen, "pauses": str(int(pauses))}
         self._loop = asyncio.new_event_loop()
         self._answer = self._loop.create_task(news.answer(self))  # type: ignore[arg-type]
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -142,7 +142,8 @@ def test_charts_are_told_in_a_pause_and_of_nothing_else(served: Any) -> None:
     assert browser.told() == [news.NEWS]
 
 
-def test_a_closed_tab_is_forgotten(served: Any) -> None:
+def test_a_closed_tab_is_forgotten_at_once(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(news, "LOOK_S", 600.0)
     browser = Browser("", pauses=True)
     waits(lambda: served.jobs.pauses.watched == 1)
     browser.leave()

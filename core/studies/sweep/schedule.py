@@ -12,7 +12,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter
 
 import numpy as np
 
@@ -202,11 +201,11 @@ def round_scatter(run: Run) -> float:
     It is taken from neighbouring rounds of one visit: for normal scatter, the median of |difference| is 0.954 σ. Zero
     without any.
     """
-    alone, by_target = len(run.target_names) == 1, attrgetter("target")
+    alone = len(run.target_names) == 1
     last: dict[tuple[int, int, int, int], float] = {}
     differences = []
     for item in run.rounds:
-        base, *others = sorted(item.blocks, key=by_target)
+        base, *others = sorted(item.blocks, key=lambda block: block.target)
         for block in (base,) if alone else others:
             value = math.log(block.step_ms if alone else base.step_ms / block.step_ms)
             key = item.pass_index, item.batch, base.target, block.target

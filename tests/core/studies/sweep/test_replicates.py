@@ -292,3 +292,13 @@ def test_progress_is_never_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Progress] = []
     sweep(fork(), plan(budget_s=30.0), report=seen.append)
     assert seen[-1].cells_done == seen[-1].cells_total
+
+
+def test_a_cell_keeps_the_steps_that_its_first_start_calibrated() -> None:
+    run = sweep(fork(), plan(budget_s=30.0))
+    first, *_ = run.setups
+    ledger = Ledger(run, MemoryRecorder())
+    ledger.add(first.model_copy(update={"process": 99, "steps_per_block": first.steps_per_block + 7}))
+    assert ledger.steps_per_block(first.target, first.batch) == first.steps_per_block
+    assert ledger.steps_per_block(first.target, 999_999) is None
+    assert ledger.next_pass == max(item.pass_index for item in run.rounds) + 1
