@@ -167,15 +167,19 @@ model.fit(x, y, batch_size=32, epochs=4, verbose=0, validation_data=many)
     "first_call": """
 class Slow(keras.Model):
     def train_step(self, data):
-        global true_s
-        begin = time.perf_counter()
-        time.sleep(5.0)
-        true_s += time.perf_counter() - begin
+        time.sleep(2.0)
         return super().train_step(data)
+class Clock(keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None):
+        self.begin = time.perf_counter()
+    def on_train_batch_end(self, batch, logs=None):
+        seconds.append(time.perf_counter() - self.begin)
+seconds = []
 inputs = keras.Input((16,))
 model = Slow(inputs, keras.layers.Dense(1)(inputs))
 model.compile("adam", "mse")
-model.fit(x, y, batch_size=32, epochs=1, verbose=0)
+model.fit(x, y, batch_size=32, epochs=1, verbose=0, callbacks=[Clock()])
+true_s = seconds[0] - np.median(seconds)  # with the tracing and compiling that the sleep comes on top of
 """,
     "input": """
 def batches():
