@@ -17,7 +17,10 @@ FAMILIES = {"mlp": "dense", "dense layer": "dense", "linear operation": "dense",
     name: name for name in ("cnn", "transformer")
 }
 REGIONS: tuple[Region, ...] = ("launch", "bandwidth", "arithmetic")
-LIMITED = ("T4", "P4", "L4")
+APART = ("P4",)
+"""Cards whose errors say nothing of others. A P4's products of matrices were published twice, with other kernels of
+cuBLAS at 0.8 and at 0.2 of its peak (NeuSight: layers, and random sizes).
+"""
 CLUSTER = 0.25
 """Power of the number of steps of one source and card by which each weighs less: between one vote per step (0), which
 counts a table of 60 rows 60 times, and one vote per table (1), which lets tables of one row decide."""
@@ -71,9 +74,9 @@ class Judged:
         return np.isin(self.kind, NETWORKS)
 
     @property
-    def limited(self) -> NDArray[np.bool_]:
-        """Return a mask of the power-limited cards."""
-        return np.isin(self.gpu, LIMITED)
+    def apart(self) -> Words:
+        """Return the name of each card that has classes of its own, else an empty word."""
+        return np.where(np.isin(self.gpu, APART), self.gpu, "")
 
 
 def judged(data: Data, ways: Mapping[str, HeldOut]) -> Judged:
@@ -171,12 +174,9 @@ def classes(errors: Judged, wider: Mapping[str, float] = AS_SEEN) -> dict[str, E
     for family in ("dense", *NETWORKS_LIKE):
         for region in REGIONS[1:]:
             mine = errors.where((errors.family == family) & (errors.region == region))
-            if _enough(mine):
-                made[f"{family}/{region}"] = error_class(mine)
-            limited = mine.where(mine.limited)
-            if _enough(limited):
-                made[f"{family}/{region}/limited"] = error_class(limited)
-                made[f"{family}/{region}"] = error_class(mine.where(~mine.limited))
+            for card in ("", *APART):
+                if _enough(own := mine.where(mine.apart == card)):
+                    made[f"{family}/{region}/{card}".rstrip("/")] = error_class(own)
     everything = error_class(errors.where(errors.network & work), WIDER, ALL_NETWORKS)
     for family in ("dense", *NETWORKS_LIKE, "other"):
         alike = errors.where((errors.family == family) & errors.network & work)
@@ -241,14 +241,14 @@ def bounds(
     spread of the copy, and the factor on steps under ``fit``.
     """
     low, high = np.zeros(len(errors.error)), np.zeros(len(errors.error))
-    keys = np.stack([errors.family, errors.phase, errors.limited.astype(str), errors.network.astype(str)], axis=1)
-    for family, mode, limited, assumed in np.unique(keys, axis=0):
-        at = np.all(keys == [family, mode, limited, assumed], axis=1)
+    keys = np.stack([errors.family, errors.phase, errors.apart, errors.network.astype(str)], axis=1)
+    for family, mode, card, assumed in np.unique(keys, axis=0):
+        at = np.all(keys == [family, mode, card, assumed], axis=1)
         for region, share in zip(REGIONS, errors.shares[at].T, strict=True):
             name = f"{family}/{region}"
             if region == "launch":
                 name += "/assumed" if assumed == "True" else f"/{mode}"
-            mine = (by.get(f"{name}/limited") if limited == "True" else None) or by[name]
+            mine = by.get(f"{name}/{card}") or by[name]
             lower, upper = mine.bounds(level)
             low[at] += share * lower
             high[at] += share * upper

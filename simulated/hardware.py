@@ -15,7 +15,7 @@ NETWORKS = ("784-512-512-10", "resnet8", "bert-tiny-like", "lstm-32x2-128x9-6", 
 FACTS: dict[str, Any] = {
     "name": "Round", "title": "A card of round numbers", "vendor": "NVIDIA", "architecture": "Ampere",
     "fp32_tflops": 10.0, "tf32_tflops": None, "half_tflops": 100.0, "memory_gb": 16.0, "bandwidth_gb_s": 1000.0,
-    "link": "PCIe 4.0 x16", "link_gb_s": 25.0, "launch_us": 2.0, "power_limited": False, "tdp_w": 300.0, "sources": {},
+    "link": "PCIe 4.0 x16", "link_gb_s": 25.0, "launch_us": 2.0, "tdp_w": 300.0, "sources": {},
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from benchmarks.evidence.table import Evidence, groups, joined, of_networks, of_
 from benchmarks.hardware_classes import (
     ALIKE,
     ALL_NETWORKS,
+    APART,
     FEWEST,
     HELD,
     LENT,
@@ -116,10 +117,11 @@ def test_a_class_with_few_points_borrows_and_launches_are_those_of_dense_layers(
     assert made["cnn/launch/infer"].borrowed == LENT["launch"]
     assert made["cnn/launch/infer"].high_95 == made["dense/launch/infer"].high_95 < 0.4
     assert made["cnn/launch/assumed"].high_95 == made["cnn/launch/assumed"].low_95 == 0.0
-    limited = both(found, judged(0.5 * chance.standard_normal(100), gpu="T4"))
-    assert classes(limited)["cnn/arithmetic/limited"].high_95 > 2 * classes(limited)["cnn/arithmetic"].high_95
-    assert classes(limited)["cnn/arithmetic"] == made["cnn/arithmetic"]
-    assert "cnn/arithmetic/limited" not in made
+    (card,) = APART
+    beside = classes(both(found, judged(0.5 * chance.standard_normal(100), gpu=card)))
+    assert beside[f"cnn/arithmetic/{card}"].high_95 > 2 * beside["cnn/arithmetic"].high_95
+    assert beside["cnn/arithmetic"] == made["cnn/arithmetic"]
+    assert f"cnn/arithmetic/{card}" not in made
 
 
 def test_a_kind_of_hosts_spread_holds_so_many_of_its_launch_bound_steps_or_those_of_all_kinds() -> None:
@@ -179,6 +181,16 @@ def test_a_step_that_waits_for_its_batch_has_the_spread_of_the_copy() -> None:
     low, high = bounds(errors, none, {}, 0.95, 1.0)
     assert (low[0], high[0]) == (0.0, 0.0)
     assert (low[1], high[1]) == (pytest.approx(-np.log(FEED_SPREAD)), pytest.approx(np.log(FEED_SPREAD)))
+
+
+def test_a_card_with_errors_of_its_own_has_their_bounds_and_others_those_of_the_rest() -> None:
+    (card,) = APART
+    wide = error_class(judged(np.linspace(-1, 1, 30)))
+    none = dict.fromkeys(("cnn/launch/assumed", "cnn/bandwidth", "cnn/arithmetic"), error_class(judged([0.0] * 30)))
+    known = {**none, f"cnn/arithmetic/{card}": wide}
+    low, high = bounds(judged([0.0, 0.0], gpu=[card, "T4"]), known, {}, 0.95, 1.0)
+    assert (low[0], high[0]) == (pytest.approx(wide.low_95), pytest.approx(wide.high_95))
+    assert (low[1], high[1]) == (0.0, 0.0)
 
 
 def dense_points(size: int, source: str = "made up") -> Points:

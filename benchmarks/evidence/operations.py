@@ -46,7 +46,6 @@ def _older(
         "link": "PCIe 3.0 x16",
         "link_gb_s": 12.35,
         "launch_us": 2.7,
-        "power_limited": False,
     }
     return GpuSpec(
         name=name, title=name, vendor=vendor, architecture=architecture, sources=dict.fromkeys(facts, source), **facts

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from core.base.files import READ_ONLY, look, read_limited, read_only, write_whole
 from core.base.money import Money
@@ -28,11 +28,6 @@ from core.base.text import shown
 from core.networks.architecture.strict_json import parse
 
 FILE = Path(__file__).parent.parent / "data" / "gpus.json"
-SLOT_W = 75
-"""Power that a PCI Express slot supplies. Cards that live on it (P4, T4, L4) reach 0.29 to 0.40 of their fp32 peak in
-long matrix products, others 0.63 to 0.90 (published times: NeuSight, ASPLOS 2025, and DeepBench).
-"""
-SLOT_RULE = f"rule: at most {SLOT_W} W, what the slot supplies"
 OTHER, YOURS = "other", "yours"
 FILE_NAME = "gpus.json"
 """Name of the file of the user's cards in the data folder."""
@@ -91,9 +86,8 @@ class _CardFacts(Frozen):
     accumulating in fp32. ``bandwidth_gb_s``: of the card's memory. ``multiprocessors``: NVIDIA's streaming
     multiprocessors, AMD's compute units, Apple's GPU cores. ``l2_mb``: the L2 cache that they share, in the megabytes
     of data sheets (2²⁰ bytes for caches, 5 % above 10⁶), without AMD's Infinity Cache. ``link_gb_s``: usable bandwidth
-    from host to device. ``launch_us``: spacing of consecutive small kernels in a stream. ``power_limited``: the power
-    budget ``tdp_w`` keeps the card so far below its peak that errors on it are a class of their own. Gigabytes are 10⁹
-    bytes.
+    from host to device. ``launch_us``: spacing of consecutive small kernels in a stream. ``tdp_w``: the power
+    budget. Gigabytes are 10⁹ bytes.
     """
 
     name: Name
@@ -110,9 +104,14 @@ class _CardFacts(Frozen):
     link: Text
     link_gb_s: GigabytesPerSecond | None = None
     launch_us: Microseconds | None = None
-    power_limited: bool | None = None
     tdp_w: Watts | None = None
     price: CardPrice | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_field(cls, values: Any) -> Any:
+        """Leave out ``power_limited``, which records and files had until 2026-11-29; the watts say more."""
+        return {key: values[key] for key in values if key != "power_limited"} if isinstance(values, dict) else values
 
 
 class GpuSpec(_CardFacts):
@@ -126,7 +125,6 @@ class GpuSpec(_CardFacts):
     architecture: Text
     link_gb_s: GigabytesPerSecond
     launch_us: Microseconds
-    power_limited: bool
     aliases: tuple[Name, ...] = ()
     sources: Mapping[str, Text]
     own: bool = False
@@ -198,7 +196,7 @@ def make_spec(
         UserError: The link belongs to no known class and there is no ``link_gb_s``.
     """
     known = dict(facts)
-    link, architecture, tdp = (known.get(key) for key in ("link", "architecture", "tdp_w"))
+    link, architecture = known.get("link"), known.get("architecture")
     if "link_gb_s" not in known:
         if link is None or link.value not in shared().links:
             links = ", ".join(shared().links)
@@ -208,9 +206,6 @@ def make_spec(
         known["launch_us"] = shared().launch_of(str(architecture.value) if architecture else OTHER)
     values: dict[str, Any] = {key: fact.value for key, fact in known.items()}
     sources = {key: fact.source for key, fact in known.items()}
-    if "power_limited" not in plain:
-        values["power_limited"] = tdp is not None and isinstance(tdp.value, float) and tdp.value <= SLOT_W
-        sources["power_limited"] = SLOT_RULE if tdp is not None else "assumed: not limited, no power is stated"
     return GpuSpec.model_validate({**plain, **values, "price": price, "sources": sources, "own": own})
 
 
@@ -300,12 +295,9 @@ class OwnCard(_CardFacts):
             UserError: The link is unknown.
         """
         plain = {"name": self.name, "title": self.title or self.name, "vendor": self.vendor}
-        stated = self.model_dump(exclude_none=True, exclude={*plain, "price", "power_limited"})
+        stated = self.model_dump(exclude_none=True, exclude={*plain, "price"})
         facts = {key: Fact(value=value, source=YOURS) for key, value in stated.items()}
-        if self.power_limited is None:
-            return make_spec(plain, facts, self.price, own=True)
-        spec = make_spec(plain | {"power_limited": self.power_limited}, facts, self.price, own=True)
-        return spec.model_copy(update={"sources": {**spec.sources, "power_limited": YOURS}})
+        return make_spec(plain, facts, self.price, own=True)
 
 
 class OwnCards(Frozen):

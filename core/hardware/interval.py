@@ -120,7 +120,7 @@ class Goal(Frozen):
 
 
 class Errors(Frozen):
-    """Error classes by “family/region”, with their date; “/limited” marks power-limited cards, and launch classes end
+    """Error classes by “family/region”, with their date; a card's name ends its own class, and launch classes end
     in the mode, or in “/assumed” if the host is assumed. ``under_fit``: factor on the bounds of steps under ``fit``.
 
     ``coverage_90``, by class and by “family, batch 32 and above”, ``goals``, ``by_card`` and ``by_source`` are the
@@ -216,14 +216,13 @@ def class_of(
     """Return the error class of such a network in that region, or None.
 
     Launch classes go by mode if the host is known; with an assumed host the class may be missing, since the host's
-    spread covers those errors. Elsewhere power-limited cards have their own class if there is enough evidence.
+    spread covers those errors. Elsewhere a card whose errors say nothing of others has a class of its own.
     """
     family = family_of(workload)
     if region == "launch":
         mode = "train" if workload.training else "infer"
         return known.classes.get(f"{family}/launch/{mode if host_known else 'assumed'}")
-    limited = known.classes.get(f"{family}/{region}/limited") if spec.power_limited else None
-    return limited or known.classes.get(f"{family}/{region}")
+    return known.classes.get(f"{family}/{region}/{spec.name}") or known.classes.get(f"{family}/{region}")
 
 
 def thin_evidence(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.base.frameworks import Precision
-from core.hardware.catalogue import SLOT_W, GpuSpec
+from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import AS_OTHERS, KINDS, PEAKS, Constants, Peak
 from core.hardware.host import USUAL, Build, Conditions, HostOverhead, op_field
 from core.hardware.layers import CONVOLUTIONS
@@ -192,7 +192,7 @@ def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) ->
     shares = constants.shares[table.kind, column]
     if peak != "fp32":
         shares = np.minimum(1.0, shares * constants.on_tensor_cores(spec.architecture)[table.kind])
-    kept = constants.power.share(spec.architecture, peak, rate_of(spec, peak), watts_of(spec))
+    kept = constants.power.share(spec.architecture, peak, rate_of(spec, peak), spec.tdp_w)
     return at_peak / shares / (kept + (1 - kept) / (1 + at_peak / constants.sustained_ms))
 
 
@@ -219,11 +219,6 @@ def peaks_of(spec: GpuSpec, precision: Precision, table: OpTable) -> NDArray[np.
 def multiprocessors_of(spec: GpuSpec) -> float:
     """Return the card's multiprocessors; if unstated, as many as recent NVIDIA cards of that rate have."""
     return spec.multiprocessors or max(1.0, spec.fp32_tflops / TFLOPS_EACH)
-
-
-def watts_of(spec: GpuSpec) -> float | None:
-    """Return the card's power budget; if unstated, what the slot supplies to a card that is said to be limited."""
-    return spec.tdp_w or (SLOT_W if spec.power_limited else None)
 
 
 def l2_mb_of(spec: GpuSpec) -> float:

@@ -346,7 +346,6 @@ def _share_words(share: ErrorShare | None) -> str:
 
 
 CLASS_WORDS = {
-    "limited": "power-limited cards",
     "train": "training, host known",
     "infer": "inference, host known",
     "assumed": "host assumed: its spread holds them",
@@ -362,7 +361,7 @@ def class_errors(known: Errors) -> list[dict[str, str]]:
         held = known.coverage_90.get(f"{family}/{region}")
         rows.append(
             {
-                "family": ", ".join([family, *(CLASS_WORDS[part] for part in which)]),
+                "family": ", ".join([family, *(CLASS_WORDS.get(part, f"{part} alone") for part in which)]),
                 "region": REGION_WORDS[region],  # type: ignore[index]
                 "gpus": str(spread.gpus),
                 "points": f"{spread.points:,}",

@@ -37,23 +37,18 @@ def test_the_least_a_card_needs_is_filled_in_by_class_and_says_so():
     assert spec.link_gb_s == shared().links["PCIe 4.0 x16"].value
     assert spec.assumed("launch_us")
     assert spec.launch_us == shared().launch_us["other"].value
-    assert not spec.power_limited
-    assert spec.assumed("power_limited")
     assert (spec.multiprocessors, spec.l2_mb) == (None, None)
     (spec,) = parse_own(text(LEAST | {"architecture": "Ada", "tdp_w": 70})).specs()
     assert spec.launch_us == shared().launch_us["Ada"].value
-    assert spec.power_limited
 
 
 def test_what_a_person_states_is_theirs_and_nothing_is_put_over_it():
     price = {"per_hour": 1.5, "currency": "EUR", "dated": "2026-11-01"}
     chip = {"multiprocessors": 46, "l2_mb": 36}
-    (spec,) = parse_own(
-        text(LEAST | {"link": "wire", "link_gb_s": 9, "launch_us": 3, "power_limited": True, "price": price} | chip)
-    ).specs()
-    assert (spec.link_gb_s, spec.launch_us, spec.power_limited) == (9.0, 3.0, True)
+    (spec,) = parse_own(text(LEAST | {"link": "wire", "link_gb_s": 9, "launch_us": 3, "price": price} | chip)).specs()
+    assert (spec.link_gb_s, spec.launch_us) == (9.0, 3.0)
     assert (spec.multiprocessors, spec.l2_mb) == (46, 36.0)
-    assert {spec.sources[key] for key in ("link_gb_s", "launch_us", "power_limited", *chip)} == {"yours"}
+    assert {spec.sources[key] for key in ("link_gb_s", "launch_us", *chip)} == {"yours"}
     assert spec.price.source == "yours"
 
 
@@ -139,3 +134,9 @@ def test_a_broken_file_is_named(tmp_path):
         load_own(tmp_path)
     with pytest.raises(ValueError, match="cannot be written"):
         save_own(path / "below" / "gpus.json", [card()])
+
+
+def test_a_field_that_files_had_before_is_passed_over():
+    (spec,) = parse_own(text(LEAST)).specs()
+    assert parse_own(text(LEAST | {"power_limited": True})).specs() == (spec,)
+    assert GpuSpec.model_validate(spec.model_dump() | {"power_limited": False}) == spec

@@ -109,9 +109,9 @@ def test_regions_count_by_the_square_of_their_parts_so_that_intervals_do_not_jum
     assert logs(found) == pytest.approx(expected)
 
 
-def test_power_limited_cards_have_a_class_of_their_own_where_there_is_one() -> None:
-    known = known_with(arithmetic__limited=own_class())
-    bound, free = card(power_limited=True), card()
+def test_a_card_has_a_class_of_its_own_where_there_is_one() -> None:
+    known = known_with(arithmetic__P4=own_class())
+    bound, free = card(name="P4"), card()
     assert logs(point(spec=bound, known=known)) == pytest.approx((-0.3, 0.5), rel=NEAR)
     assert logs(point(spec=free, known=known)) == logs(point())
     assert logs(point(spec=bound)) == logs(point())
@@ -208,7 +208,7 @@ def test_shipped_errors_cover_every_family_but_the_recurrent_one_in_every_region
         for region in REGION_WORDS:
             for mode in ("train", "infer"):
                 for host_known in (True, False):
-                    for card in (round_card(), round_card(power_limited=True)):
+                    for card in (round_card(), round_card(name="P4")):
                         asked = workload(network, mode=mode)
                         assert class_of(shipped, card, asked, region, host_known=host_known) is not None
     for name, each in shipped.classes.items():

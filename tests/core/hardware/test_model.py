@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.hardware.catalogue import SLOT_W
 from core.hardware.constants import CONVOLUTIONS, KINDS, PEAKS, WINOGRAD, Generation, PowerBudget, constants
 from core.hardware.host import Conditions
 from core.hardware.model import (
@@ -24,7 +23,6 @@ from core.hardware.model import (
     reordering,
     runs_as,
     transfer_time,
-    watts_of,
 )
 from core.hardware.work import Op, OpTable, ops_of, step_table, table_of
 from core.workload.spec import Target
@@ -43,7 +41,7 @@ CONDITIONS = st.builds(
 )  # fmt: skip
 CARDS = st.builds(
     round_card, fp32_tflops=RATES, tf32_tflops=st.none() | RATES, half_tflops=st.none() | RATES,
-    bandwidth_gb_s=st.floats(10, 10_000), power_limited=st.booleans(), tdp_w=st.none() | st.floats(10, 1_000),
+    bandwidth_gb_s=st.floats(10, 10_000), tdp_w=st.none() | st.floats(10, 1_000),
     l2_mb=st.none() | st.floats(0.5, 200), multiprocessors=st.none() | st.integers(1, 300),
 )  # fmt: skip
 ONE_OP = Op("op", "dense", "forward", 1, 1e9, 1e6, tiles=80.0)
@@ -331,8 +329,6 @@ def test_a_budget_slows_cards_with_too_few_watts_and_half_precision_needs_fewer_
     assert budget.share("Ampere", "tf32", 50.0, 10.0) == pytest.approx(0.1, rel=1e-3)
     assert budget.share("Ampere", "half", 100.0, 10.0) == pytest.approx(0.1, rel=1e-3)
     assert budget.share("Ampere", "half", 100.0, None) == budget.share("Unheard of", "half", 100.0, 10.0) == 1.0
-    assert watts_of(round_card(tdp_w=None)) is None
-    assert watts_of(round_card(tdp_w=None, power_limited=True)) == SLOT_W
 
 
 def test_images_with_channels_first_cost_convolutions_on_tensor_cores_more_unless_a_compiler_reorders_them() -> None:
