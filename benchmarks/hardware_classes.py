@@ -17,9 +17,10 @@ FAMILIES = {"mlp": "dense", "dense layer": "dense", "linear operation": "dense",
     name: name for name in ("cnn", "transformer")
 }
 REGIONS: tuple[Region, ...] = ("launch", "bandwidth", "arithmetic")
-APART = ("P4",)
-"""Cards whose errors say nothing of others. A P4's products of matrices were published twice, with other kernels of
-cuBLAS at 0.8 and at 0.2 of its peak (NeuSight: layers, and random sizes).
+APART = ("P4", "T4")
+"""Cards whose errors say nothing of others: a T4 runs its tensor cores and its fp32 far below their peak for want of
+watts; a P4's products of matrices were published twice, with other kernels of cuBLAS at 0.8 and at 0.2 of its peak
+(NeuSight: layers, and random sizes).
 """
 CLUSTER = 0.25
 """Power of the number of steps of one source and card by which each weighs less: between one vote per step (0), which
@@ -196,11 +197,11 @@ def calibrated(errors: Judged) -> dict[str, float]:
     the factor on top of it for steps under ``fit``.
 
     :data:`LEVEL` and :data:`HELD` say how many. A new source or chip is off by more than the steps of the others
-    scatter. By family only steps that the device decides count; hosts have spreads of their own.
+    scatter. Only steps that the device decides count; hosts have spreads of their own.
     """
     decided = errors.network & (errors.host_share < LEAST_SHARE)
     made = _needed(errors, {family: decided & (errors.family == family) for family in ("dense", *NETWORKS_LIKE)}, {})
-    return made | _needed(errors, {UNDER_FIT: errors.under_fit}, made)
+    return made | _needed(errors, {UNDER_FIT: errors.under_fit & (errors.host_share < LEAST_SHARE)}, made)
 
 
 def _needed(errors: Judged, groups: Mapping[str, NDArray[np.bool_]], wider: Mapping[str, float]) -> dict[str, float]:
@@ -238,7 +239,7 @@ def bounds(
     errors: Judged, by: Mapping[str, ErrorClass], spread: Mapping[str, float], level: float, under_fit: float
 ) -> tuple[Array, Array]:
     """Return the log bounds of each step's interval as a user gets it, by its class, its kind of host's spread, the
-    spread of the copy, and the factor on steps under ``fit``.
+    spread of the copy, and the factor ``under_fit`` on all but the host's spread.
     """
     low, high = np.zeros(len(errors.error)), np.zeros(len(errors.error))
     keys = np.stack([errors.family, errors.phase, errors.apart, errors.network.astype(str)], axis=1)
@@ -255,8 +256,7 @@ def bounds(
     host = np.array([np.log(spread.get(str(machine), 1.0)) for machine in errors.machine]) * errors.host_share
     fed = np.array([feed_part(share) for share in errors.feed_share]).reshape(-1, 2).T
     wider = np.where(errors.under_fit, under_fit, 1.0)
-    parts = ((low, fed[0]), (high, fed[1]))
-    down, up = (wider * np.sqrt(by_class**2 + host**2 + copy**2) for by_class, copy in parts)
+    down, up = (np.hypot(host, wider * np.hypot(*parts)) for parts in ((low, fed[0]), (high, fed[1])))
     return -down, up
 
 

@@ -117,7 +117,7 @@ def test_a_class_with_few_points_borrows_and_launches_are_those_of_dense_layers(
     assert made["cnn/launch/infer"].borrowed == LENT["launch"]
     assert made["cnn/launch/infer"].high_95 == made["dense/launch/infer"].high_95 < 0.4
     assert made["cnn/launch/assumed"].high_95 == made["cnn/launch/assumed"].low_95 == 0.0
-    (card,) = APART
+    card = APART[0]
     beside = classes(both(found, judged(0.5 * chance.standard_normal(100), gpu=card)))
     assert beside[f"cnn/arithmetic/{card}"].high_95 > 2 * beside["cnn/arithmetic"].high_95
     assert beside["cnn/arithmetic"] == made["cnn/arithmetic"]
@@ -183,12 +183,23 @@ def test_a_step_that_waits_for_its_batch_has_the_spread_of_the_copy() -> None:
     assert (low[1], high[1]) == (pytest.approx(-np.log(FEED_SPREAD)), pytest.approx(np.log(FEED_SPREAD)))
 
 
+def test_the_spread_of_a_host_is_no_wider_under_fit_and_the_rest_is_by_its_factor() -> None:
+    errors = judged([0.0] * 4, machine="kind:weak", host_share=[1.0, 1.0, 0.0, 0.0], under_fit=[False, True] * 2)
+    known = {"cnn/arithmetic": error_class(judged(np.linspace(-1, 1, 30)))}
+    nothing = error_class(judged([0.0] * 30))
+    by = dict.fromkeys(("cnn/launch/assumed", "cnn/bandwidth"), nothing) | known
+    _, high = bounds(errors, by, {"kind:weak": 2.0}, 0.95, 1.5)
+    own = known["cnn/arithmetic"].high_95
+    widths = (np.hypot(np.log(2), own), np.hypot(np.log(2), 1.5 * own), own, 1.5 * own)
+    assert high == pytest.approx(np.array(widths))
+
+
 def test_a_card_with_errors_of_its_own_has_their_bounds_and_others_those_of_the_rest() -> None:
-    (card,) = APART
+    card = APART[0]
     wide = error_class(judged(np.linspace(-1, 1, 30)))
     none = dict.fromkeys(("cnn/launch/assumed", "cnn/bandwidth", "cnn/arithmetic"), error_class(judged([0.0] * 30)))
     known = {**none, f"cnn/arithmetic/{card}": wide}
-    low, high = bounds(judged([0.0, 0.0], gpu=[card, "T4"]), known, {}, 0.95, 1.0)
+    low, high = bounds(judged([0.0, 0.0], gpu=[card, "A100-40GB-SXM"]), known, {}, 0.95, 1.0)
     assert (low[0], high[0]) == (pytest.approx(wide.low_95), pytest.approx(wide.high_95))
     assert (low[1], high[1]) == (0.0, 0.0)
 

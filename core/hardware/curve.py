@@ -246,13 +246,13 @@ def _bounded(point: Modelled | Withheld) -> Modelled | Withheld:
 def _widened(point: Modelled, spec: GpuSpec, how: Modelling) -> Modelled:
     """Add the uncertainty of the host's costs and of the copy to the interval, in quadrature in logs.
 
-    Under ``fit`` the interval is wider by a factor: published steps say less of what runs beside them.
+    Under ``fit`` all but the host's part is wider by a factor: published steps say less of what runs beside them.
     """
     wider = errors().under_fit if how.conditions.under_fit else 1.0
     fed = feed_part(point.parts.transfer_ms / point.step_ms)
     less, more = host_part(spec, how, point.batch)
-    down = wider * math.hypot(math.log(point.step_ms / point.low_ms), less, fed[0])
-    up = wider * math.hypot(math.log(point.high_ms / point.step_ms), more, fed[1])
+    down = math.hypot(less, wider * math.hypot(math.log(point.step_ms / point.low_ms), fed[0]))
+    up = math.hypot(more, wider * math.hypot(math.log(point.high_ms / point.step_ms), fed[1]))
     return _moved(point, 0.0, -down, up, f"{point.basis} and the {how.costs.label} host's")
 
 

@@ -121,7 +121,8 @@ class Goal(Frozen):
 
 class Errors(Frozen):
     """Error classes by “family/region”, with their date; a card's name ends its own class, and launch classes end
-    in the mode, or in “/assumed” if the host is assumed. ``under_fit``: factor on the bounds of steps under ``fit``.
+    in the mode, or in “/assumed” if the host is assumed. ``under_fit``: factor on the bounds of steps under ``fit``,
+    without the host's spread.
 
     ``coverage_90``, by class and by “family, batch 32 and above”, ``goals``, ``by_card`` and ``by_source`` are the
     accuracy to report.

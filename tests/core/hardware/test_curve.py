@@ -199,7 +199,7 @@ def test_what_fit_costs_widens_the_interval_of_steps_under_fit_alone():
     assert other.low_ms < one.low_ms < one.high_ms < other.high_ms
 
 
-def test_an_interval_is_wider_by_a_factor_under_fit_and_by_the_copy_where_batches_are_fed():
+def test_an_interval_is_wider_by_the_copy_where_batches_are_fed():
     costs = make_costs()
 
     how = Modelling(HERE, GPU, costs, Conditions(fed=True))
@@ -213,17 +213,20 @@ def test_an_interval_is_wider_by_a_factor_under_fit_and_by_the_copy_where_batche
     down = math.hypot(math.log(without.step_ms / without.low_ms), less, math.log(1 - faster))
     assert math.log(fed.high_ms / fed.step_ms) == pytest.approx(up)
     assert math.log(fed.step_ms / fed.low_ms) == pytest.approx(down)
-    free = replace(
-        costs,
-        fit=replace(costs.fit, us=0.0, low_us=None, high_us=None),
-        host=costs.host.model_copy(update={"fit_us": 0.0}),
-    )
-    modelled, fit = (
-        card_curve(CARD, Modelling(HERE, GPU, free, conditions), (4096,)).known[0]
-        for conditions in (USUAL, Conditions(under_fit=True))
-    )
-    assert fit.step_ms == modelled.step_ms
-    assert fit.high_ms / fit.step_ms == pytest.approx((modelled.high_ms / modelled.step_ms) ** errors().under_fit)
+
+
+@pytest.mark.parametrize("batch", [1, 1024, 8192])
+def test_under_fit_the_models_part_of_an_interval_is_wider_by_a_factor_and_the_hosts_is_not(batch: int):
+    free = replace(make_costs(), spread=2.0, host=make_costs().host.model_copy(update={"fit_us": 0.0}))
+    how = Modelling(HERE, GPU, free, Conditions(under_fit=True))
+    (fit,), without = card_curve(CARD, how, (batch,)).known, modelled_step(CARD, how, batch)
+    assert isinstance(without, Modelled)
+    less, more = host_part(CARD, how, batch)
+    assert more > (0.1 if batch < 8192 else 0.0)
+    up = math.hypot(more, errors().under_fit * math.log(without.high_ms / without.step_ms))
+    down = math.hypot(less, errors().under_fit * math.log(without.step_ms / without.low_ms))
+    assert math.log(fit.high_ms / fit.step_ms) == pytest.approx(up)
+    assert math.log(fit.step_ms / fit.low_ms) == pytest.approx(down)
 
 
 def test_runs_are_matched_by_the_name_that_the_driver_gives_the_card_and_others_are_none():
