@@ -86,8 +86,8 @@ class _CardFacts(Frozen):
     accumulating in fp32. ``bandwidth_gb_s``: of the card's memory. ``multiprocessors``: NVIDIA's streaming
     multiprocessors, AMD's compute units, Apple's GPU cores. ``l2_mb``: the L2 cache that they share, in the megabytes
     of data sheets (2²⁰ bytes for caches, 5 % above 10⁶), without AMD's Infinity Cache. ``link_gb_s``: usable bandwidth
-    from host to device. ``launch_us``: spacing of consecutive small kernels in a stream. ``tdp_w``: the power
-    budget. Gigabytes are 10⁹ bytes.
+    from host to device. ``launch_us``: spacing of consecutive small kernels in a stream. ``tdp_w``: the power budget.
+    Gigabytes are 10⁹ bytes.
     """
 
     name: Name
