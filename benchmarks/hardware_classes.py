@@ -18,9 +18,8 @@ FAMILIES = {"mlp": "dense", "dense layer": "dense", "linear operation": "dense",
 }
 REGIONS: tuple[Region, ...] = ("launch", "bandwidth", "arithmetic")
 APART = ("P4", "T4")
-"""Cards whose errors say nothing of others: a T4 runs its tensor cores and its fp32 far below their peak for want of
-watts; a P4's products of matrices were published twice, with other kernels of cuBLAS at 0.8 and at 0.2 of its peak
-(NeuSight: layers, and random sizes).
+"""Cards whose errors say nothing of others. A T4 reaches half of its fp32 peak at most in products of matrices; a P4's
+were published twice, with different kernels of cuBLAS at 0.8 and at 0.2 of its peak (NeuSight: layers, random sizes).
 """
 CLUSTER = 0.25
 """Power of the number of steps of one source and card by which each weighs less: between one vote per step (0), which
@@ -175,9 +174,10 @@ def classes(errors: Judged, wider: Mapping[str, float] = AS_SEEN) -> dict[str, E
     for family in ("dense", *NETWORKS_LIKE):
         for region in REGIONS[1:]:
             mine = errors.where((errors.family == family) & (errors.region == region))
-            for card in ("", *APART):
+            names = {"": f"{family}/{region}", **{card: f"{family}/{region}/{card}" for card in APART}}
+            for card, name in names.items():
                 if _enough(own := mine.where(mine.apart == card)):
-                    made[f"{family}/{region}/{card}".rstrip("/")] = error_class(own)
+                    made[name] = error_class(own)
     everything = error_class(errors.where(errors.network & work), WIDER, ALL_NETWORKS)
     for family in ("dense", *NETWORKS_LIKE, "other"):
         alike = errors.where((errors.family == family) & errors.network & work)
@@ -201,7 +201,7 @@ def calibrated(errors: Judged) -> dict[str, float]:
     """
     decided = errors.network & (errors.host_share < LEAST_SHARE)
     made = _needed(errors, {family: decided & (errors.family == family) for family in ("dense", *NETWORKS_LIKE)}, {})
-    return made | _needed(errors, {UNDER_FIT: errors.under_fit & (errors.host_share < LEAST_SHARE)}, made)
+    return made | _needed(errors, {UNDER_FIT: decided & errors.under_fit}, made)
 
 
 def _needed(errors: Judged, groups: Mapping[str, NDArray[np.bool_]], wider: Mapping[str, float]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from core.base.numbers import counted
 from core.base.schema import Frozen
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants, constants
@@ -196,7 +197,7 @@ def modelled_step(
     for each, share in region_shares(parts).items():
         bounds = (by_region[each] or own).bounds(factor=factor)
         low, high = low + share * bounds[0], high + share * bounds[1]
-    cards = f"errors on {own.gpus} cards held out of the fit ({own.points:,} points)"
+    cards = f"errors on {counted(own.gpus, 'card')} held out of the fit ({own.points:,} points)"
     words = [f"{cards} {REGION_WORDS[region]}"]
     words += ([own.borrowed] if own.borrowed else []) + [reason for _, reason in thin]
     low_ms, high_ms = parts.step_ms * math.exp(low), parts.step_ms * math.exp(high)

@@ -110,8 +110,9 @@ def test_regions_count_by_the_square_of_their_parts_so_that_intervals_do_not_jum
 
 
 def test_a_card_has_a_class_of_its_own_where_there_is_one() -> None:
-    known = known_with(arithmetic__P4=own_class())
+    known = known_with(arithmetic__P4=own_class(gpus=1))
     bound, free = card(name="P4"), card()
+    assert "1 card held" in point(spec=bound, known=known).basis
     assert logs(point(spec=bound, known=known)) == pytest.approx((-0.3, 0.5), rel=NEAR)
     assert logs(point(spec=free, known=known)) == logs(point())
     assert logs(point(spec=bound)) == logs(point())
